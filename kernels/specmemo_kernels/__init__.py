@@ -1,0 +1,1 @@
+"""Tree-attention kernels: tensors in, tensors out; they know no plans."""
