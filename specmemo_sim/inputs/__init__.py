@@ -1,0 +1,1 @@
+"""What goes in: devices, models, drafters, workloads, and the files they come from."""

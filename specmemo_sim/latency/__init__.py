@@ -1,0 +1,1 @@
+"""Roofline times of prefill, drafting and verification."""
