@@ -38,12 +38,14 @@ class Spec(BaseModel):
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first fault of a pydantic error as one line: field path, what is wrong, what was given."""
+    """The first fault of a pydantic error in one line: field, what is wrong, what was given."""
     fault = error.errors(include_url=False)[0]
     path = ".".join(str(part) for part in fault["loc"]) or "the file"
     message = fault["msg"].removeprefix("Value error, ")
     given = fault.get("input")
-    shown = "" if isinstance(given, dict | list) else f" (given: {str(given)[:60]!r})"
+    # An integer of thousands of digits has no text form, and nobody needs it.
+    is_long = isinstance(given, int) and abs(given) > 2**64
+    shown = "" if is_long or isinstance(given, dict | list) else f" (given: {str(given)[:60]!r})"
     if fault["type"] == "missing":
         return f"{path} is missing"
     return f"{path}: {message[0].lower() + message[1:]}{shown}"

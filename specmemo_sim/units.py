@@ -92,7 +92,9 @@ def _parse(text: object, units: dict[str, Decimal], example: str) -> Decimal:
     number, unit = match.groups()
     if unit not in units:
         problem = f"unit {unit!r}" if unit else "the missing unit"
-        raise UnitError(f"{problem} of {text!r} must be one of {allowed}; write it as in {example!r}")
+        raise UnitError(
+            f"{problem} of {text!r} must be one of {allowed}; write it as in {example!r}"
+        )
     return Decimal(number.replace("_", "")) * units[unit]
 
 
