@@ -1,0 +1,81 @@
+"""``Workload``: the chat to be served, and the tokens its KV cache must hold at the end."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from specmemo_sim.spec import Spec
+
+Tokens = Annotated[int, Field(ge=1, le=2**26, strict=True)]
+"""Number of tokens, 1 to 67 million."""
+
+DEFAULT_PROMPT_TOKENS = 64
+DEFAULT_OUTPUT_TOKENS = 256
+"""Tokens per turn when the user does not say: MT-Bench's questions and answers are of this size
+(44,180 generated tokens over 160 turns in Medusa's 13B answer file, 276 a turn)."""
+
+
+class Workload(Spec):
+    """A conversation of equal turns, for a batch of independent sequences."""
+
+    batch: Annotated[int, Field(ge=1, le=65_536, strict=True)] = 1
+    """Sequences decoded together."""
+    turns: Annotated[int, Field(ge=1, le=10**6, strict=True)] | None = None
+    """Question-and-answer turns that stay in the cache; None when only ``context`` counts."""
+    prompt_tokens: Tokens = DEFAULT_PROMPT_TOKENS
+    """New prompt tokens of each turn."""
+    output_tokens: Tokens = DEFAULT_OUTPUT_TOKENS
+    """Generated tokens of each turn."""
+    context: Tokens | None = None
+    """Tokens the cache is limited to; None means the model's own limit."""
+    prefill_chunk: Tokens = 2048
+    """Most prompt tokens processed in one pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """Tokens of one sequence at the end of its last turn."""
+
+    wanted_tokens: int
+    """What the turns add up to."""
+    tokens: int
+    """What the cache holds: the wanted tokens, or the limit when they pass it."""
+    limit_tokens: int | None
+    """``--context``, else the model's positions; None when neither is known."""
+    prompt_tokens: int
+    """Longest prompt that one turn adds."""
+    turns_held: int | None
+    """Whole turns the cache holds at once; None without turns."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the oldest turns must be dropped before the last one ends."""
+        return self.tokens < self.wanted_tokens
+
+
+def token_budget(workload: Workload, max_position_embeddings: int | None) -> TokenBudget:
+    """Tokens each sequence keeps, from the turns and the context limit.
+
+    With turns, the cache holds ``turns * (prompt + output)`` tokens, at most the limit. With a
+    context alone, it holds exactly that many, and the prompt fills all but the answer.
+
+    Args:
+        workload: The conversation.
+        max_position_embeddings: Tokens the model was made for, None when unknown.
+    """
+    limit = workload.context or max_position_embeddings
+    per_turn = workload.prompt_tokens + workload.output_tokens
+    if workload.turns is None and workload.context is not None:
+        prompt = max(1, workload.context - workload.output_tokens)
+        return TokenBudget(workload.context, workload.context, workload.context, prompt, None)
+    turns = workload.turns or 1
+    wanted = turns * per_turn
+    tokens = wanted if limit is None else min(wanted, limit)
+    return TokenBudget(
+        wanted_tokens=wanted,
+        tokens=tokens,
+        limit_tokens=limit,
+        prompt_tokens=min(workload.prompt_tokens, tokens),
+        turns_held=min(turns, tokens // per_turn),
+    )
