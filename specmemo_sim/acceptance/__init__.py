@@ -1,0 +1,1 @@
+"""How many of a tree's tokens the target accepts per step."""

@@ -1,0 +1,1 @@
+"""Token trees: what is drafted and verified in one step."""
