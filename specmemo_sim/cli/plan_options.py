@@ -1,0 +1,279 @@
+"""The options of ``specmemo plan``, and the ``PlanRequest`` they add up to."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from specmemo_sim.errors import InputError
+from specmemo_sim.inputs.catalog import load_device
+from specmemo_sim.inputs.device import with_memory
+from specmemo_sim.inputs.drafter import EagleHead, eagle_from_model, eagle_like
+from specmemo_sim.inputs.dtypes import parse_dtype
+from specmemo_sim.inputs.model import ModelSpec
+from specmemo_sim.inputs.model_source import load_model
+from specmemo_sim.inputs.workload import (
+    DEFAULT_OUTPUT_TOKENS,
+    DEFAULT_PROMPT_TOKENS,
+    Workload,
+)
+from specmemo_sim.memory.buffers import BufferModel
+from specmemo_sim.planner.drafting import DrafterChoice
+from specmemo_sim.planner.precision import KvPrecision, PrecisionPolicy
+from specmemo_sim.planner.request import DEFAULT_MAX_HEADS, DEFAULT_MAX_NODES, PlanRequest
+from specmemo_sim.spec import validated
+from specmemo_sim.tree.tree_file import load_tree
+from specmemo_sim.units import parse_bytes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PRECISIONS = {
+    "auto": PrecisionPolicy.AUTO,
+    "any": PrecisionPolicy.ANY,
+    "16bit": PrecisionPolicy.SIXTEEN_BIT,
+    "fp16": PrecisionPolicy.SIXTEEN_BIT,
+    "bf16": PrecisionPolicy.SIXTEEN_BIT,
+    "int8": PrecisionPolicy.INT8,
+    "int4": PrecisionPolicy.INT4,
+}
+_MAX_NODES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The options as click parsed them."""
+
+    device: str
+    memory: str | None
+    reserved: str | None
+    turns: int | None
+    prompt_tokens: int | None
+    output_tokens: int | None
+    batch: int
+    context: int | None
+    prefill_chunk: int
+    precision: str
+    kv_precision: str
+    drafter: str
+    drafter_model: str | None
+    acceptance_rate: float | None
+    profile: str | None
+    max_heads: int
+    max_nodes: int
+    tree: str | None
+    buffers: str
+    kv_cache: str
+    mla_cache: str
+    tower: bool
+    dtype: str | None
+
+
+_OPTIONS = (
+    click.option("-d", "--device", required=True, help="Device id, or a TOML file of your own."),
+    click.option("--memory", help='Usable memory instead of the device\'s own, such as "7.6 GiB".'),
+    click.option("--reserved", help='Memory other programs hold, such as "600 MiB".'),
+    click.option("--turns", type=int, help="Chat turns that stay in the cache."),
+    click.option(
+        "--prompt-tokens",
+        type=int,
+        help=f"New prompt tokens per turn (default {DEFAULT_PROMPT_TOKENS}).",
+    ),
+    click.option(
+        "--output-tokens",
+        type=int,
+        help=f"Generated tokens per turn (default {DEFAULT_OUTPUT_TOKENS}).",
+    ),
+    click.option("--batch", type=int, default=1, show_default=True, help="Sequences at once."),
+    click.option(
+        "--context",
+        type=int,
+        help="Tokens the cache is limited to; without --turns, exactly that many.",
+    ),
+    click.option(
+        "--prefill-chunk",
+        type=int,
+        default=2048,
+        show_default=True,
+        help="Most prompt tokens processed in one pass.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(list(_PRECISIONS)),
+        default="auto",
+        show_default=True,
+        help="Weights: auto lowers only to fit, any lets every precision compete on speed.",
+    ),
+    click.option(
+        "--kv-precision",
+        type=click.Choice([choice.value for choice in KvPrecision]),
+        default="auto",
+        show_default=True,
+        help="KV cache: auto lowers only to fit.",
+    ),
+    click.option(
+        "--drafter",
+        type=click.Choice([choice.value for choice in DrafterChoice]),
+        default="auto",
+        show_default=True,
+        help="What proposes tokens; auto means Medusa heads or none, whichever is faster.",
+    ),
+    click.option("--drafter-model", help="Draft model or EAGLE head: an id or a config.json."),
+    click.option(
+        "--acceptance-rate",
+        type=float,
+        help="Probability that a drafted token is accepted, for chain drafters.",
+    ),
+    click.option("--profile", help="Acceptance profile of the heads (default: the model's own)."),
+    click.option(
+        "--max-heads", type=int, default=DEFAULT_MAX_HEADS, show_default=True, help="Medusa heads."
+    ),
+    click.option(
+        "--max-nodes",
+        type=int,
+        default=DEFAULT_MAX_NODES,
+        show_default=True,
+        help=f"Largest tree considered, root included (at most {_MAX_NODES}).",
+    ),
+    click.option("--tree", help="Use this tree (bundled name or TOML file) instead of searching."),
+    click.option(
+        "--buffers",
+        type=click.Choice([model.value for model in BufferModel]),
+        default=BufferModel.BY_NODE.value,
+        show_default=True,
+        help="Verification buffers: by node, or the paper's Eq. 3.",
+    ),
+    click.option(
+        "--kv-cache",
+        type=click.Choice(["full", "window"]),
+        default="full",
+        show_default=True,
+        help="Sliding-window layers keep every token, or their window only.",
+    ),
+    click.option(
+        "--mla-cache",
+        type=click.Choice(["latent", "expanded"]),
+        default="latent",
+        show_default=True,
+        help="MLA layers keep the compressed latent, or expanded heads.",
+    ),
+    click.option(
+        "--tower/--no-tower", default=True, help="Load the vision or audio tower (default: yes)."
+    ),
+    click.option(
+        "--dtype", help="16-bit type of weights and activations, if not the checkpoint's."
+    ),
+)
+
+
+def plan_options(command: F) -> F:
+    """Add the options of a plan to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
+    """The request of a command line.
+
+    Raises:
+        InputError: any value that cannot be used; one line.
+    """
+    device = load_device(options.device)
+    if options.memory is not None:
+        device = with_memory(device, parse_bytes(options.memory))
+    model = load_model(model_source)
+    if options.dtype is not None:
+        model = model.replace(dtype=parse_dtype(options.dtype))
+    choice = DrafterChoice(options.drafter)
+    head, draft = _drafter_model(options, choice, model)
+    return PlanRequest(
+        model=model,
+        device=device,
+        workload=_workload(options),
+        drafter=choice,
+        head=head,
+        draft_model=draft,
+        acceptance_rate=_probability(options.acceptance_rate, choice),
+        profile=options.profile,
+        precision=_PRECISIONS[options.precision],
+        kv_precision=KvPrecision(options.kv_precision),
+        max_heads=_within("--max-heads", options.max_heads, 1, 16),
+        max_nodes=_within("--max-nodes", options.max_nodes, 2, _MAX_NODES),
+        tree=None if options.tree is None else load_tree(options.tree),
+        buffers=BufferModel(options.buffers),
+        drop_outside_window=options.kv_cache == "window",
+        expand_latent=options.mla_cache == "expanded",
+        with_tower=options.tower,
+        reserved_bytes=0 if options.reserved is None else parse_bytes(options.reserved),
+    )
+
+
+def _workload(options: PlanOptions) -> Workload:
+    fields = {
+        "batch": options.batch,
+        "turns": options.turns,
+        "prompt_tokens": _or(options.prompt_tokens, DEFAULT_PROMPT_TOKENS),
+        "output_tokens": _or(options.output_tokens, DEFAULT_OUTPUT_TOKENS),
+        "context": options.context,
+        "prefill_chunk": options.prefill_chunk,
+    }
+    for name, value in fields.items():
+        if value is not None:
+            _within("--" + name.replace("_", "-"), value, 1, _LIMITS[name])
+    return validated(Workload, fields, "workload", InputError)
+
+
+_LIMITS = {
+    "batch": 65_536,
+    "turns": 10**6,
+    "prompt_tokens": 2**26,
+    "output_tokens": 2**26,
+    "context": 2**26,
+    "prefill_chunk": 2**26,
+}
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _within(option: str, value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise InputError(f"{option} {str(value)[:30]} is out of range; give {low} to {high:,}")
+    return value
+
+
+def _probability(rate: float | None, choice: DrafterChoice) -> float | None:
+    if rate is None:
+        return None
+    if choice in (DrafterChoice.AUTO, DrafterChoice.MEDUSA, DrafterChoice.NONE):
+        raise InputError(
+            f"--acceptance-rate goes with a chain drafter, not with --drafter {choice.value}; "
+            "name one, such as --drafter draft-model"
+        )
+    if not math.isfinite(rate) or not 0 <= rate <= 1:
+        raise InputError(f"--acceptance-rate {rate} is no probability; give a number from 0 to 1")
+    return rate
+
+
+def _drafter_model(
+    options: PlanOptions, choice: DrafterChoice, target: ModelSpec
+) -> tuple[EagleHead | None, ModelSpec | None]:
+    """(shape of an EAGLE head, draft model) as far as the choice needs one."""
+    if choice is DrafterChoice.DRAFT_MODEL and options.drafter_model is not None:
+        return None, load_model(options.drafter_model)
+    if choice not in (DrafterChoice.EAGLE, DrafterChoice.EAGLE3):
+        if options.drafter_model is not None and choice is not DrafterChoice.DRAFT_MODEL:
+            raise InputError(
+                f"--drafter-model goes with --drafter draft-model, eagle or eagle3, "
+                f"not {choice.value}; drop it or name the drafter"
+            )
+        return None, None
+    third = choice is DrafterChoice.EAGLE3
+    if options.drafter_model is None:
+        return eagle_like(target, "eagle3" if third else "eagle"), None
+    head = load_model(options.drafter_model)
+    vocab = head.draft_vocab_size or head.vocab_size
+    return eagle_from_model(head, target, third=third, draft_vocab=vocab), None

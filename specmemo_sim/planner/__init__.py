@@ -1,0 +1,1 @@
+"""The search for the fastest configuration that fits, and the plan file."""

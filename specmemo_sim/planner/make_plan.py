@@ -1,0 +1,156 @@
+"""``make_plan``: a ``Plan`` from what the search found."""
+
+from specmemo_sim import __version__
+from specmemo_sim.inputs.drafter import MtpLayers
+from specmemo_sim.latency.step import Estimate, Speed
+from specmemo_sim.memory.breakdown import MemoryBreakdown
+from specmemo_sim.memory.kv_cache import has_windows, kv_bytes_per_token
+from specmemo_sim.memory.weights import weight_bytes
+from specmemo_sim.planner.candidates import Candidate, TierModels
+from specmemo_sim.planner.plan import (
+    KvBudget,
+    Plan,
+    PlannedMemory,
+    PlannedPart,
+    PlannedSpeed,
+    Precision,
+    Span,
+)
+from specmemo_sim.planner.search import SearchResult, SearchStatus
+
+_NOT_MODELLED = (
+    "CUDA graphs and compiled kernels' own buffers",
+    "quality loss of a lower precision",
+    "acceptance that changes with the text, the temperature or the quantisation of the target",
+)
+
+
+def make_plan(result: SearchResult) -> Plan:
+    """The plan of the best candidate; when nothing fits, of the one that needs least memory."""
+    best, request = result.best, result.request
+    models = TierModels(request, best.tier, result.compute_dtype)
+    budget = models.budget
+    weights = weight_bytes(request.model, best.tier.format)
+    tree = best.tree()
+    return Plan(
+        specmemo_version=__version__,
+        fits=result.status is SearchStatus.FITS,
+        model=request.model,
+        device=request.device,
+        workload=request.workload,
+        drafter=best.drafter,
+        tree=tree.paths(),
+        precision=Precision(
+            weights=best.tier.weights,
+            effective_bits_per_weight=weights.bits_per_weight,
+            kv_cache=models.cache.dtype,
+            draft_kv_cache=models.draft_cache.dtype,
+            activations=result.compute_dtype,
+        ),
+        kv_budget=KvBudget(
+            tokens=budget.tokens,
+            tree_slots=tree.num_nodes if tree.num_nodes > 1 else 0,
+            turns_held=budget.turns_held,
+            truncated=budget.truncated,
+            bytes_per_token=kv_bytes_per_token(request.model, models.cache),
+            drop_outside_window=request.drop_outside_window,
+            expand_latent=request.expand_latent,
+        ),
+        memory=_planned_memory(best.memory, result),
+        speed=_planned_speed(best, result.plain.speed, models, budget.prompt_tokens),
+        not_modelled=_NOT_MODELLED,
+        notes=_notes(result, budget.truncated),
+    )
+
+
+def speedup(best: Speed, plain: Speed) -> Estimate:
+    """Speed-up of ``best`` over ``plain``, each end of the priors compared with itself."""
+    ratios = sorted(
+        getattr(best.tokens_per_s, end) / getattr(plain.tokens_per_s, end)
+        for end in ("low", "typical", "high")
+    )
+    typical = best.tokens_per_s.typical / plain.tokens_per_s.typical
+    return Estimate(ratios[0], typical, ratios[-1])
+
+
+def _planned_memory(memory: MemoryBreakdown, result: SearchResult) -> PlannedMemory:
+    return PlannedMemory(
+        parts={
+            part.key: PlannedPart(
+                label=part.label,
+                low_bytes=part.low_bytes,
+                typical_bytes=part.typical_bytes,
+                high_bytes=part.high_bytes,
+                basis=part.basis,
+                detail=part.detail,
+            )
+            for part in memory.parts
+        },
+        total_low_bytes=memory.low_bytes,
+        total_typical_bytes=memory.typical_bytes,
+        total_high_bytes=memory.high_bytes,
+        usable_bytes=result.usable_bytes,
+        margin_bytes=result.margin_bytes,
+        buffer_model=result.request.buffers,
+        verification_buffer_bytes=memory.verification_buffer_bytes,
+        prefill_peak_bytes=memory.prefill_peak_bytes,
+        verification_peak_bytes=memory.verification_peak_bytes,
+    )
+
+
+def _planned_speed(
+    best: Candidate, plain: Speed | None, models: TierModels, prompt_tokens: int
+) -> PlannedSpeed | None:
+    if best.speed is None or plain is None or best.tokens_per_step is None:
+        return None
+    prefill = models.speed.prefill_s(prompt_tokens, models.request.workload.prefill_chunk)
+    return PlannedSpeed(
+        tokens_per_step=best.tokens_per_step,
+        acceptance_basis=best.acceptance_basis,
+        step_s=_span(best.speed.step_s),
+        tokens_per_s=_span(best.speed.tokens_per_s),
+        plain_tokens_per_s=_span(plain.tokens_per_s),
+        speedup=_span(speedup(best.speed, plain)),
+        prefill_s=_span(prefill),
+        compute_bound=best.speed.compute_bound,
+        efficiency_class=models.speed.efficiency.device_class,
+    )
+
+
+def _span(estimate: Estimate) -> Span:
+    return Span(low=estimate.low, typical=estimate.typical, high=estimate.high)
+
+
+def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
+    request, model = result.request, result.request.model
+    notes = [*result.notes, *model.notes]
+    if truncated:
+        limit = request.workload.context or model.max_position_embeddings
+        notes.insert(0, f"the turns pass the context of {limit:,} tokens: the oldest are dropped")
+    stated = request.workload.context
+    if stated and model.max_position_embeddings and stated > model.max_position_embeddings:
+        notes.insert(
+            0,
+            f"--context {stated:,} is more than the {model.max_position_embeddings:,} positions "
+            "the model was made for",
+        )
+    if has_windows(model) and not request.drop_outside_window:
+        notes.append("sliding-window layers keep every token (--kv-cache window drops them)")
+    if model.tower_missing:
+        notes.append(f"tower not counted: {model.tower_missing}")
+    if model.mtp and not isinstance(result.best.drafter, MtpLayers):
+        notes.append("the checkpoint's MTP layer is not loaded (--drafter mtp loads it)")
+    notes += _checkpoint_note(result)
+    return tuple(dict.fromkeys(notes))
+
+
+def _checkpoint_note(result: SearchResult) -> list[str]:
+    """A word when the checkpoint's files hold clearly more or less than was computed."""
+    stored = result.request.model.checkpoint_bytes
+    if stored is None:
+        return []
+    part = result.best.memory.part("target_weights")
+    computed = part.high_bytes + result.best.memory.part("tower_weights").high_bytes
+    if abs(stored - computed) <= 0.01 * computed:
+        return []
+    return [f"the checkpoint's files hold {stored:,} B, the plan counts {computed:,} B of weights"]
