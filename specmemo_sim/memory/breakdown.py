@@ -171,8 +171,8 @@ class MemoryModel:
         setup = self.setup
         rows = setup.workload.batch * shape.num_nodes
         layers = pass_activations(setup.model, rows, 0, element_bytes=self._element_bytes)
-        hidden = rows * setup.model.hidden_size * self._element_bytes
-        return max(layers.peak_bytes, hidden + self._verification_buffers(shape))
+        buffers = self._verification_buffers(shape)
+        return max(layers.peak_bytes, layers.logits_bytes + buffers)
 
     def _verification_buffers(self, shape: TreeShape) -> int:
         setup = self.setup

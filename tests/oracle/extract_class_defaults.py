@@ -16,6 +16,9 @@ COMMON_WORDS = (
     "scaling_factor", "softcap", "multiplier", "init_", "_std", "_init", "jitter", "coef", "audio",
 )  # fmt: skip
 
+SIZES = {"time_step_rank", "output_proj_dims", "deepstack_visual_indexes"}
+AUDIO = ("qwen2_audio", "voxtral")
+
 
 def extract() -> dict[str, dict[str, object]]:
     """Per model type: defaults that can decide a shape, attribute aliases, nested text type."""
@@ -28,7 +31,7 @@ def extract() -> dict[str, dict[str, object]]:
     )
 
     table = {}
-    for model_type in sorted(_with_nested({*CAUSAL, *MULTIMODAL}, CONFIG_MAPPING)):
+    for model_type in sorted(_with_nested({*CAUSAL, *MULTIMODAL, *AUDIO}, CONFIG_MAPPING)):
         kind = CONFIG_MAPPING[model_type]
         entry: dict[str, object] = {"defaults": _defaults(kind)}
         if aliases := dict(getattr(kind, "attribute_map", {}) or {}):
@@ -75,7 +78,7 @@ def _defaults(kind: type) -> dict[str, object]:
 
 def _is_size(name: str) -> bool:
     """Whether a field holds a size although its name contains one of the common words."""
-    return name.endswith("_head_dim") or name == "time_step_rank"
+    return name.endswith(("_head_dim", "_output_dim")) or name in SIZES
 
 
 def rendered() -> str:
