@@ -104,12 +104,12 @@ def _bounded(value: Decimal, limit: int, text: object, allowed: str) -> Decimal:
     return value
 
 
-def format_bytes(size_bytes: int) -> str:
-    """Size for people in the binary unit that keeps 3 to 4 digits, such as ``12.55 GiB``."""
+def format_bytes(size_bytes: int, digits: int = 2) -> str:
+    """Size for people in the largest fitting binary unit, such as ``12.55 GiB``."""
     magnitude = abs(size_bytes)
     for unit in ("GiB", "MiB", "KiB"):
         if magnitude >= _BYTES[unit] or (unit == "GiB" and magnitude >= 0.1 * _BYTES["GiB"]):
-            return f"{size_bytes / _BYTES[unit]:,.2f} {unit}"
+            return f"{size_bytes / _BYTES[unit]:,.{digits}f} {unit}"
     return f"{size_bytes:,} B"
 
 

@@ -171,12 +171,12 @@ def _print_facts(out: Console, facts: dict[str, Any]) -> None:
         ("vocabulary", f"{facts['vocab_size']:,}", _tied(facts)),
         ("positions", _positions(facts), facts["dtype"]),
         ("KV per token", format_bytes(facts["kv_bytes_per_token"]), "16 bits"),
-        ("KV, all kept", format_bytes(facts["kv_full_bytes"]), context),
+        ("KV, all kept", format_bytes(facts["kv_full_bytes"], 3), context),
     ]
     if facts["kv_windowed_bytes"] != facts["kv_full_bytes"]:
-        rows.append(("KV, windowed", format_bytes(facts["kv_windowed_bytes"]), "windows only"))
+        rows.append(("KV, windowed", format_bytes(facts["kv_windowed_bytes"], 3), "windows only"))
     if "kv_expanded_bytes" in facts:
-        rows.append(("KV, expanded", format_bytes(facts["kv_expanded_bytes"]), "MLA heads"))
+        rows.append(("KV, expanded", format_bytes(facts["kv_expanded_bytes"], 3), "MLA heads"))
     for key, label in (("mtp_weights_bytes", "MTP layer"), ("tower_weights_bytes", "tower")):
         if facts[key]:
             rows.append((label, format_bytes(facts[key]), "not in the weights above"))

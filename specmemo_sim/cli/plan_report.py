@@ -14,7 +14,7 @@ from specmemo_sim.planner.report_data import alternative_rows, comparison_rows, 
 from specmemo_sim.planner.search import SearchResult
 from specmemo_sim.units import format_bytes, format_count, format_seconds
 
-_BAR_WIDTH = 22
+_BAR_WIDTH = 18
 
 
 def print_plan(result: SearchResult, plan: Plan) -> None:
@@ -68,6 +68,8 @@ def headline_of(plan: Plan) -> str:
         if plan.tree
         else "plain decoding, no tree is faster"
     )
+    if plan.tree and speed.acceptance_basis.startswith("borrowed"):
+        how += " if heads were trained for it"
     return f"{verdict}  {name}: {speed.tokens_per_s.typical:,.1f} tokens/s predicted, {how}"
 
 
@@ -97,7 +99,7 @@ def _memory_table(plan: Plan) -> Table:
     table.add_column(no_wrap=True, min_width=20)
     table.add_column(justify="right", no_wrap=True, min_width=10)
     table.add_column(no_wrap=True, min_width=_BAR_WIDTH)
-    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     scale = max(memory.usable_bytes, memory.total_high_bytes, 1)
     for key, part in memory.parts.items():
         if not part.high_bytes:
@@ -140,7 +142,8 @@ def _part_detail(key: str, part: Any, plan: Plan) -> str:
 def _drafter_words(plan: Plan) -> str:
     drafter = plan.drafter
     if drafter.kind == "medusa":
-        return f"{drafter.num_heads} Medusa heads, {drafter.dtype.value}"
+        plural = "s" if drafter.num_heads > 1 else ""
+        return f"{drafter.num_heads} Medusa head{plural}, {drafter.dtype.value}"
     if drafter.kind == "draft_model":
         return drafter.model.name
     return drafter.kind

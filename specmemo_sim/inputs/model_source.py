@@ -49,7 +49,9 @@ def model_from_entry(entry: ModelEntry) -> ModelSpec:
     Raises:
         ModelConfigError: the entry's facts do not suffice.
     """
-    model = model_from_config(entry.config, entry.id)
+    # An EAGLE head is one Llama layer whatever family it drafts for.
+    config = {**entry.config, "model_type": "llama"} if entry.kind else entry.config
+    model = model_from_config(config, entry.id)
     notes = list(model.notes)
     if entry.unverified == ("*",):
         notes.append("the catalogue's facts of this model are unverified (no config file was read)")

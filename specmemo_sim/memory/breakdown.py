@@ -135,7 +135,7 @@ class MemoryModel:
             _exact("kv_target", "KV cache, target", self._kv, f"{self.budget.tokens:,} tokens"),
             _exact("kv_tree_slots", "KV cache, tree slots", slots, f"{shape.num_nodes} nodes"),
             _exact("kv_drafter", "KV cache, drafter", self._draft_kv),
-            _computed("activations", "activations and logits", transient),
+            _computed("activations", "activations, logits", transient),
             _computed("tree_buffers", "tree buffers", structure),
             _estimate("device_context", "device context", self._context),
             _estimate("allocator_slack", "allocator slack", self._slack),

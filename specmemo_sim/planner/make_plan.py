@@ -4,7 +4,12 @@ from specmemo_sim import __version__
 from specmemo_sim.inputs.drafter import MtpLayers
 from specmemo_sim.latency.step import Estimate, Speed
 from specmemo_sim.memory.breakdown import MemoryBreakdown
-from specmemo_sim.memory.kv_cache import has_windows, kv_bytes_per_token
+from specmemo_sim.memory.kv_cache import (
+    CachePolicy,
+    has_windows,
+    kv_bytes,
+    kv_bytes_per_token,
+)
 from specmemo_sim.memory.weights import weight_bytes
 from specmemo_sim.planner.candidates import Candidate, TierModels
 from specmemo_sim.planner.plan import (
@@ -17,6 +22,7 @@ from specmemo_sim.planner.plan import (
     Span,
 )
 from specmemo_sim.planner.search import SearchResult, SearchStatus
+from specmemo_sim.units import format_bytes
 
 _NOT_MODELLED = (
     "CUDA graphs and compiled kernels' own buffers",
@@ -134,14 +140,29 @@ def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
             f"--context {stated:,} is more than the {model.max_position_embeddings:,} positions "
             "the model was made for",
         )
-    if has_windows(model) and not request.drop_outside_window:
-        notes.append("sliding-window layers keep every token (--kv-cache window drops them)")
+    if has_windows(model):
+        notes.append(_window_note(result))
     if model.tower_missing:
         notes.append(f"tower not counted: {model.tower_missing}")
     if model.mtp and not isinstance(result.best.drafter, MtpLayers):
         notes.append("the checkpoint's MTP layer is not loaded (--drafter mtp loads it)")
     notes += _checkpoint_note(result)
     return tuple(dict.fromkeys(notes))
+
+
+def _window_note(result: SearchResult) -> str:
+    """Both sizes of a cache with windows, since engines differ in what they keep."""
+    request, dtype = result.request, result.best.tier.kv_dtype
+    sizes = (
+        kv_bytes(request.model, result.tokens, request.workload.batch, CachePolicy(dtype, drop))
+        for drop in (False, True)
+    )
+    full, windowed = (format_bytes(size, 3) for size in sizes)
+    kept = "only their window" if request.drop_outside_window else "every token"
+    return (
+        f"sliding-window layers keep {kept} here; the KV cache is {full} with every token kept "
+        f"and {windowed} with windows only (--kv-cache full or window)"
+    )
 
 
 def _checkpoint_note(result: SearchResult) -> list[str]:

@@ -16,6 +16,8 @@ class WeightPrecision(StrEnum):
 
     CHECKPOINT = "checkpoint"
     """As the checkpoint's quantization_config stores them."""
+    FP32 = "fp32"
+    """On a device without any 16-bit arithmetic."""
     SIXTEEN_BIT = "16bit"
     INT8 = "int8"
     INT4 = "int4"
@@ -52,8 +54,8 @@ class Tier:
     @property
     def label(self) -> str:
         """Short name for people."""
-        kv = "16-bit" if self.kv_dtype.bits >= 16 else self.kv_dtype.value
-        weights = {"16bit": "16-bit"}.get(self.weights.value, self.weights.value)
+        kv = {32: "fp32", 16: "16-bit", 8: self.kv_dtype.value}[self.kv_dtype.bits]
+        weights = "16-bit" if self.weights is WeightPrecision.SIXTEEN_BIT else self.weights.value
         return f"{weights} weights, {kv} KV"
 
 
@@ -106,12 +108,18 @@ def _weight_formats(
                 "leave it at auto or name the 16-bit checkpoint"
             )
         return [(WeightPrecision.CHECKPOINT, parse_quantization(model.quantization))]
+    full = WeightPrecision.SIXTEEN_BIT if dtype.bits == 16 else WeightPrecision.FP32
     choices = {
-        WeightPrecision.SIXTEEN_BIT: cast_format(dtype),
+        full: cast_format(dtype),
         WeightPrecision.INT8: uniform_format(8),
         WeightPrecision.INT4: uniform_format(4),
     }
     if policy in (PrecisionPolicy.AUTO, PrecisionPolicy.ANY):
         return list(choices.items())
     chosen = WeightPrecision(policy.value)
+    if chosen not in choices:
+        raise InputError(
+            "the device has no 16-bit arithmetic rate, so precision '16bit' cannot be planned; "
+            "leave it at auto, or add a rate to a device file"
+        )
     return [(chosen, choices[chosen])]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from model_inventories import llama_spec
 from specmemo_sim.memory.activations import pass_activations
+
+from model_inventories import llama_spec
 
 # transformers 5.24, Llama-2-7B in fp16 under fake tensors: peak above the start of the call, less
 # the keys and values that the call itself adds (2 * 32 layers * 4096 elements * 2 bytes a token),

@@ -1,0 +1,24 @@
+"""The README tells the truth: its commands run and print what it shows."""
+
+import re
+
+import pytest
+
+from readme_blocks import README, blocks, output_of
+
+TEXT = README.read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_console_sessions():
+    assert len(blocks(TEXT)) >= 3
+
+
+@pytest.mark.parametrize(("command", "shown"), blocks(TEXT), ids=lambda text: text[:60])
+def test_a_console_block_shows_what_the_command_prints(command, shown):
+    """``python tests/cli/readme_blocks.py`` refreshes the blocks."""
+    assert output_of(command) == shown
+
+
+def test_both_set_up_commands_stand_in_the_readme():
+    assert re.search(r"^pip install -e \. && specmemo plan lmsys/vicuna-7b-v1\.3 ", TEXT, re.M)
+    assert re.search(r"^pip install -e '\.\[test\]' && pytest$", TEXT, re.M)
