@@ -15,6 +15,7 @@ from specmemo_sim.errors import ModelConfigError
 MAX_DIMENSION = 2**26
 """Larger sizes of one dimension (67 million) are typing errors."""
 _MAX_LAYERS_LISTED = 4096
+_MAX_NUMBER = 10**12
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("n_embd", "d_model", "dim", "model_dim", "n_embed"),
@@ -155,9 +156,11 @@ class ConfigReader:
         value = self.raw(name, note=False)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            raise self.error(f"{name} must be a number, not {str(value)[:40]!r}")
-        return float(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        # The comparison is false for NaN too, and needs no conversion of a huge integer.
+        if is_number and -_MAX_NUMBER <= value <= _MAX_NUMBER:  # type: ignore[operator]
+            return float(value)  # type: ignore[arg-type]
+        raise self.error(f"{name} must be a number of at most 10^12, not {type(value).__name__}")
 
     def items(self, name: str) -> list[object] | None:
         """A list of at most 4096 entries, or None."""

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from model_inventories import llama_spec
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.catalog import load_device
 from specmemo_sim.inputs.dtypes import DType
@@ -28,6 +27,8 @@ from specmemo_sim.planner.precision import (
 )
 from specmemo_sim.planner.request import PlanRequest
 from specmemo_sim.planner.search import SearchStatus, plan_search
+
+from model_inventories import llama_spec
 
 VICUNA = "lmsys/vicuna-7b-v1.3"
 

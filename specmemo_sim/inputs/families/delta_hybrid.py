@@ -31,6 +31,7 @@ from specmemo_sim.inputs.families.recurrent_parts import (
 from specmemo_sim.inputs.model import Layer, Role, Tensor
 
 _NORMS = ("input_layernorm", "post_attention_layernorm")
+_MAX_DRAFT_LAYERS = 64
 _MTP_FIELDS = {"qwen3_next": "num_nextn_predict_layers"}
 
 
@@ -158,6 +159,10 @@ def _multi_token_layers(reader: ConfigReader, draft: Layer, hidden: int) -> list
         )
     if not count:
         return []
+    if count > _MAX_DRAFT_LAYERS:
+        raise reader.error(
+            f"{field} = {count} is out of range; allowed is 0 to {_MAX_DRAFT_LAYERS}"
+        )
     if reader.flag("mtp_use_dedicated_embeddings"):
         reader.notes.append(
             "the multi-token-prediction layers have embeddings of their own and are not counted"

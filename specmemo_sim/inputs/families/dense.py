@@ -35,7 +35,9 @@ class DenseRule:
     final_norm: str = "model.norm"
     qkv_bias: Switch = False
     output_bias: Switch = False
-    qk_norm: Literal["no", "head", "projection", "per_head"] = "no"
+    qk_norm: Literal["no", "head", "projection", "heads", "per_head"] = "no"
+    """Over one head's size, shared by all; over the whole projection; over [heads, head size]; one
+    norm for each head."""
     qk_norm_if: Switch = True
     qk_norm_names: tuple[str, str] = ("self_attn.q_norm", "self_attn.k_norm")
     qk_norm_kind: Norm = "rms"
@@ -148,7 +150,7 @@ DENSE_RULES: dict[str, DenseRule] = {
     "cohere": DenseRule(
         **_ATTENTION_BIAS,
         layer_norms=("input_layernorm",),
-        qk_norm="projection",
+        qk_norm="heads",
         qk_norm_if="use_qk_norm",
         default_tied=True,
     ),
@@ -216,7 +218,7 @@ def build_dense(reader: ConfigReader, rule: DenseRule | None = None) -> Decoder:
     tensors = (
         *attention_tensors(reader, rule, hidden, heads),
         *_mlp_tensors(reader, rule, hidden, width),
-        *_layer_norms(reader, rule, hidden),
+        *layer_norm_tensors(reader, rule, hidden),
         *(rule.extra(reader, hidden, width) if rule.extra else ()),
     )
     layers = [
@@ -265,16 +267,20 @@ def attention_tensors(
 
 
 def _qk_norms(rule: DenseRule, heads: Heads) -> list[Tensor]:
-    sizes = {
-        "head": (heads.head_dim, heads.head_dim),
-        "projection": (heads.query_size, heads.key_size),
-        "per_head": (heads.query_size, heads.key_size),
-    }[rule.qk_norm]
-    return [
-        tensor
-        for name, size in zip(rule.qk_norm_names, sizes, strict=True)
-        for tensor in norm(name, size, rule.qk_norm_kind)
-    ]
+    counts = (heads.num_heads, heads.num_kv_heads)
+    tensors: list[Tensor] = []
+    for name, count in zip(rule.qk_norm_names, counts, strict=True):
+        if rule.qk_norm == "head":
+            tensors += norm(name, heads.head_dim, rule.qk_norm_kind)
+        elif rule.qk_norm == "projection":
+            tensors += norm(name, count * heads.head_dim, rule.qk_norm_kind)
+        elif rule.qk_norm == "heads":
+            shape = (count, heads.head_dim)
+            tensors.append(Tensor(name=f"{name}.weight", shape=shape, role=Role.NORM))
+        else:
+            shared = norm(f"{name}.*", heads.head_dim, rule.qk_norm_kind)
+            tensors += [tensor.replace(count=count) for tensor in shared]
+    return tensors
 
 
 def _mlp_tensors(reader: ConfigReader, rule: DenseRule, hidden: int, width: int) -> list[Tensor]:
@@ -289,7 +295,8 @@ def _mlp_tensors(reader: ConfigReader, rule: DenseRule, hidden: int, width: int)
     return gated_mlp("mlp", hidden, width, bias=bias)
 
 
-def _layer_norms(reader: ConfigReader, rule: DenseRule, hidden: int) -> list[Tensor]:
+def layer_norm_tensors(reader: ConfigReader, rule: DenseRule, hidden: int) -> list[Tensor]:
+    """The norms around attention and feed-forward part."""
     names = rule.layer_norms
     if rule.parallel_if and reader.flag(rule.parallel_if):
         names = names[:-1]

@@ -31,6 +31,7 @@ _SANDWICH = (
     "pre_feedforward_layernorm",
     "post_feedforward_layernorm",
 )
+_MAX_STREAMS = 64
 _GLOBAL_HEAD_DIM = 512
 """Head size of Gemma 4's global layers when the file gives none. Source: transformers 5.24."""
 
@@ -59,7 +60,7 @@ def build_gemma3n(reader: ConfigReader) -> Decoder:
     ]
     decoder = hybrid_decoder(reader, layers, hidden, default_tied=True)
     decoder.outer += _per_layer_tables(reader, hidden, num_layers)
-    for stream in range(reader.integer("altup_num_inputs") - 1):
+    for stream in range(_streams(reader) - 1):
         for module in ("altup_projections", "altup_unembed_projections"):
             decoder.outer += linear(f"model.{module}.{stream}", hidden, hidden, Role.OTHER)
     return decoder
@@ -78,7 +79,7 @@ def _widths(reader: ConfigReader, num_layers: int) -> list[int]:
 
 def _altup(reader: ConfigReader, hidden: int) -> list[Tensor]:
     """Mixing of the residual streams. Source: Baykal et al. 2023, arXiv:2301.13310."""
-    streams = reader.integer("altup_num_inputs")
+    streams = _streams(reader)
     return [
         vector("altup.correct_output_scale", hidden),
         *linear("altup.correction_coefs", streams, streams, Role.OTHER),
@@ -86,6 +87,15 @@ def _altup(reader: ConfigReader, hidden: int) -> list[Tensor]:
         *linear("altup.modality_router", streams, hidden, Role.OTHER),
         *norm("altup.router_norm", hidden, "rms"),
     ]
+
+
+def _streams(reader: ConfigReader) -> int:
+    streams = reader.integer("altup_num_inputs")
+    if streams > _MAX_STREAMS:
+        raise reader.error(
+            f"altup_num_inputs = {streams} is out of range; allowed is 1 to {_MAX_STREAMS}"
+        )
+    return streams
 
 
 def _laurel(reader: ConfigReader, hidden: int) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Token mixers with a state of fixed size: Mamba, Mamba-2, gated delta nets and their helpers."""
+"""Token mixers with a state of fixed size (Mamba, Mamba-2, gated delta nets) and their layers."""
 
 import math
 from collections.abc import Iterable, Sequence

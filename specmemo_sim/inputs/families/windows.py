@@ -9,6 +9,7 @@ FULL = ("full_attention", "attention", "global", "full", "global_attention")
 _PATTERNS: dict[str, tuple[int, bool]] = {
     # family: (every n-th layer is full attention, pattern length may be stated in the file)
     "gemma2": (2, False),
+    "vaultgemma": (2, False),
     "gpt_oss": (2, False),
     "gemma3_text": (6, True),
     "gemma4_text": (6, False),
@@ -16,6 +17,7 @@ _PATTERNS: dict[str, tuple[int, bool]] = {
     "cohere2": (4, True),
     "olmo3": (4, False),
     "exaone4": (4, True),
+    "exaone_moe": (4, True),
 }
 _UNIFORM = {
     "mistral", "mixtral", "phi3", "phimoe", "starcoder2", "ministral", "ministral3", "mistral3",
@@ -87,12 +89,17 @@ def _sliding_by_rule(reader: ConfigReader, num_layers: int) -> list[bool]:
     family = reader.model_type
     if family in _UNIFORM:
         return [True] * num_layers
-    if family in ("qwen2", "qwen3", "qwen3_moe"):
+    if family in ("qwen2", "qwen3", "qwen3_moe", "dots1"):
         first = reader.integer("max_window_layers", num_layers, minimum=0)
         return [layer >= first for layer in range(num_layers)]
     if family == "qwen2_moe":
         last = reader.integer("max_window_layers", num_layers, minimum=0)
         return [layer % 2 == 0 and layer < last for layer in range(num_layers)]
+    if family == "cwm":
+        return [layer % 4 != 0 for layer in range(num_layers)]
+    if family == "afmoe":
+        period = reader.integer("global_attn_every_n_layers", 4)
+        return [(layer + 1) % period != 0 for layer in range(num_layers)]
     if family == "smollm3":
         return [layer % 4 == 3 for layer in range(num_layers)]
     if family in _PATTERNS:
