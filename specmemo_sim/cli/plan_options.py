@@ -11,7 +11,7 @@ from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.catalog import load_device
 from specmemo_sim.inputs.device import with_memory
 from specmemo_sim.inputs.drafter import EagleHead, eagle_from_model, eagle_like
-from specmemo_sim.inputs.dtypes import parse_dtype
+from specmemo_sim.inputs.dtypes import DType, parse_dtype
 from specmemo_sim.inputs.model import ModelSpec
 from specmemo_sim.inputs.model_source import load_model
 from specmemo_sim.inputs.workload import (
@@ -185,7 +185,7 @@ def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
         device = with_memory(device, parse_bytes(options.memory))
     model = load_model(model_source)
     if options.dtype is not None:
-        model = model.replace(dtype=parse_dtype(options.dtype))
+        model = model.replace(dtype=_half_type(options.dtype))
     choice = DrafterChoice(options.drafter)
     head, draft = _drafter_model(options, choice, model)
     return PlanRequest(
@@ -208,6 +208,13 @@ def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
         with_tower=options.tower,
         reserved_bytes=0 if options.reserved is None else parse_bytes(options.reserved),
     )
+
+
+def _half_type(name: str) -> DType:
+    dtype = parse_dtype(name)
+    if dtype not in (DType.FP16, DType.BF16):
+        raise InputError(f"--dtype {name!r} is no 16-bit type; give fp16 or bf16")
+    return dtype
 
 
 def _workload(options: PlanOptions) -> Workload:

@@ -15,6 +15,17 @@ from specmemo_sim.spec import first_problem
 
 _CORE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _MAX_LAYERS = 2048
+_LOGITS_FIELDS = (
+    "final_logit_softcapping",
+    "logit_scale",
+    "logits_scaling",
+    "lm_head_multiplier",
+)
+_LOGITS_TYPES = {
+    "gemma2", "gemma3n_text", "gemma4_text", "vaultgemma", "cohere", "cohere2", "granite",
+    "granitemoe", "granitemoeshared", "granitemoehybrid", "falcon_h1", "nanochat",
+}  # fmt: skip
+"""Families that cap or scale by class default."""
 _TEXT_KEYS = ("text_config", "llm_config", "language_config", "thinker_config", "llm_cfg")
 _LAYER_LISTS = ("layers_block_type", "hybrid_override_pattern")
 """Fields that list every layer, so that a file may leave out their number."""
@@ -149,6 +160,12 @@ def _dtype(config: Mapping[str, object], reader: ConfigReader, name: str) -> DTy
     return DType.FP16
 
 
+def _logits_copies(reader: ConfigReader) -> int:
+    """2 where logits are capped or scaled after the LM head, which makes a second set of them."""
+    stated = any(reader.given.get(name) is not None for name in _LOGITS_FIELDS)
+    return 2 if stated or reader.model_type in _LOGITS_TYPES else 1
+
+
 def _assemble(
     config: Mapping[str, object],
     text: Mapping[str, object],
@@ -180,6 +197,7 @@ def _assemble(
         tower=tuple(tower),
         tower_missing=tower_missing,
         quantization=quantization,
+        logits_copies=_logits_copies(reader),
         draft_vocab_size=reader.optional_integer("draft_vocab_size"),
         notes=tuple(dict.fromkeys(reader.notes)),
     )

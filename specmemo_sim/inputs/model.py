@@ -147,6 +147,8 @@ class ModelSpec(Spec):
     """Why a tower that exists is not counted; empty when it is, or when there is none."""
     quantization: dict[str, object] | None = None
     """The checkpoint's ``quantization_config``, checked when weights are counted."""
+    logits_copies: Annotated[int, Field(ge=1, le=4)] = 1
+    """Sets of logits alive together: two where the model caps or scales them after the LM head."""
     draft_vocab_size: Count | None = None
     """Rows of a draft head's own LM head, when its configuration states them."""
     checkpoint_bytes: int | None = Field(default=None, ge=0, le=2**60)

@@ -77,7 +77,8 @@ def _from_path(path: Path) -> ModelSpec:
         config = path / "config.json"
         if not _exists(config):
             raise InputError(f"{path}: the folder has no config.json; give a model folder")
-        return _with_checkpoint(_read_config(config, path.name or "model"), _stored_bytes(path))
+        model = _read_config(config, path.name or "model")
+        return _with_checkpoint(_with_side_file(model, path), _stored_bytes(path))
     if path.name.endswith(".index.json"):
         config = path.parent / "config.json"
         if not _exists(config):
@@ -95,6 +96,15 @@ def _read_config(path: Path, name: str) -> ModelSpec:
     if "weight_map" in data:
         raise InputError(f"{path}: this is a safetensors index; give it its .index.json name")
     return model_from_config(data, name or "model").replace(source=path.name)
+
+
+def _with_side_file(model: ModelSpec, folder: Path) -> ModelSpec:
+    """The model with the quantisation that ModelOpt writes beside the configuration."""
+    path = folder / "hf_quant_config.json"
+    if model.quantization is not None or not _exists(path):
+        return model
+    settings = read_json(path, max_bytes=_MAX_CONFIG_BYTES, error=ModelConfigError)
+    return model.replace(quantization={"quant_method": "modelopt", **settings})
 
 
 def _with_checkpoint(model: ModelSpec, stored_bytes: int | None) -> ModelSpec:

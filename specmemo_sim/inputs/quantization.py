@@ -89,13 +89,14 @@ def _implied_method(config: Mapping[str, object]) -> str:
     return implied[0]
 
 
-def uniform_format(bits: Literal[8, 4]) -> WeightFormat:
+def uniform_format(bits: Literal[8, 4], cast: DType | None = None) -> WeightFormat:
     """A 16-bit checkpoint quantised for planning: every linear layer of the decoder layers.
 
     Args:
         bits: 8 for int8 with an fp16 scale per output feature; 4 for groups of 128 input features
             with an fp16 scale and a 4-bit zero point each, 4.156 bits per element. Embeddings, LM
-            head, norms, routers and biases stay as they are.
+            head, norms, routers and biases are not quantised.
+        cast: Type those are held in; None keeps the checkpoint's.
 
     Raises:
         InputError: any other number of bits.
@@ -111,6 +112,7 @@ def uniform_format(bits: Literal[8, 4]) -> WeightFormat:
         rules=(Rule(scheme=schemes[bits], roles=LAYER_MATRICES),),
         keeps_lm_head=True,
         layers_only=True,
+        cast=cast,
     )
 
 

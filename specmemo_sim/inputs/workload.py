@@ -79,3 +79,22 @@ def token_budget(workload: Workload, max_position_embeddings: int | None) -> Tok
         prompt_tokens=min(workload.prompt_tokens, tokens),
         turns_held=min(turns, tokens // per_turn),
     )
+
+
+def mean_context(workload: Workload, budget: TokenBudget) -> int:
+    """Tokens in the cache on average over the generated tokens, at least 1.
+
+    Turn k of p + o tokens generates behind k*(p + o) + p tokens, half of its own answer included;
+    past the limit the oldest tokens are dropped. With a context alone the answer ends it.
+    """
+    per_turn = workload.prompt_tokens + workload.output_tokens
+    answer = workload.output_tokens // 2
+    if workload.turns is None and workload.context is not None:
+        return max(1, budget.tokens - min(answer, budget.tokens // 2))
+    turns = workload.turns or 1
+    first = workload.prompt_tokens + answer
+    # Turns whose mean stays below what the cache holds; all later ones see a full cache.
+    growing = min(turns, max(0, (budget.tokens - first) // per_turn + 1))
+    total = growing * first + per_turn * (growing * (growing - 1) // 2)
+    total += (turns - growing) * budget.tokens
+    return max(1, total // turns)

@@ -1,21 +1,10 @@
-"""Work of one decoding step in bytes and FLOP, and the roofline time it takes."""
+"""Work of a forward pass in bytes and FLOP, and the roofline time it takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from specmemo_sim.inputs.drafter import (
-    Drafter,
-    DraftModel,
-    EagleHead,
-    MedusaHeads,
-    MtpLayers,
-    eagle_head_tensors,
-    medusa_head_tensors,
-)
-from specmemo_sim.inputs.model import ModelSpec, Role
-from specmemo_sim.inputs.quantization import parse_quantization
-from specmemo_sim.memory.draft import draft_weight_bytes
-from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes
-from specmemo_sim.memory.weights import WeightStream, weight_stream
+from specmemo_sim.inputs.model import AttentionCache, LatentCache, Layer, ModelSpec, Role
+from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes, tree_slot_bytes
+from specmemo_sim.memory.weights import WeightStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,78 +33,63 @@ class StepWork:
 NO_WORK = StepWork(0.0, 0.0, 0.0)
 
 
-def target_work(
-    model: ModelSpec,
-    weights: WeightStream,
-    cache: CachePolicy,
-    *,
-    nodes: int,
-    context: int,
-    batch: int,
-) -> StepWork:
-    """Work of the target over ``nodes`` tokens for each of ``batch`` sequences.
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Tokens of one forward pass."""
 
-    Bytes: the weights this many tokens touch (routed experts by expectation), the keys and values
-    of the context, and those written. FLOP: two per active weight and token, and attention's
-    4 * heads * head_dim per query and visible token.
+    nodes: int
+    """Tokens per sequence: tree nodes, or prompt tokens."""
+    context: int
+    """Committed tokens each query sees, windows aside."""
+    batch: int
+    """Sequences."""
+    logits_rows: int
+    """Tokens per sequence whose logits are computed."""
+
+
+def target_work(
+    model: ModelSpec, weights: WeightStream, cache: CachePolicy, forward: Pass
+) -> StepWork:
+    """Work of a model over one pass.
+
+    Bytes: the weights this many tokens touch (routed experts by expectation), the keys, values and
+    states that are read, and those written. A windowed layer reads its window only, whatever the
+    cache keeps. FLOP: two per active weight and token (the LM head for the needed rows only), and
+    attention's 2 * heads * (key size + value size) per query and visible token.
 
     Args:
-        model: The target.
+        model: The target, or a draft model.
         weights: How many bytes of its weights a pass over so many tokens reads.
         cache: How keys and values are kept.
-        nodes: Tokens per sequence of this pass: tree nodes, or prompt tokens.
-        context: Committed tokens each query sees.
-        batch: Sequences.
+        forward: Tokens of the pass.
     """
-    tokens = nodes * batch
+    tokens = forward.nodes * forward.batch
+    visible = replace(cache, drop_outside_window=True)
     moved = weights.read_bytes(tokens)
-    moved += kv_bytes(model, context, batch, cache)
-    moved += kv_bytes(model, nodes, batch, cache)
-    flop = 2.0 * _matrix_elements_per_token(model) * tokens
-    flop += (
-        sum(
-            4.0 * layer.num_heads * layer.head_dim * (context + nodes / 2)
-            for layer in model.layer_sequence()
-        )
-        * tokens
-    )
+    moved += kv_bytes(model, forward.context, forward.batch, visible)
+    moved += tree_slot_bytes(model, forward.nodes, forward.batch, cache)
+    body, head = _matrix_elements(model)
+    flop = 2.0 * body * tokens + 2.0 * head * forward.logits_rows * forward.batch
+    flop += tokens * sum(_attention_flop(layer, forward, cache) for layer in model.layer_sequence())
     return StepWork(float(moved), flop, float(model.num_layers))
 
 
-_HEAD_LAYERS = 0.25
-"""Fixed cost of a Medusa head over that of a decoder layer, by kernel launches: about 4 (linear,
-activation, sum, LM head) against about 15."""
-
-
-def draft_work(
-    drafter: Drafter,
-    target: ModelSpec,
-    cache: CachePolicy,
-    *,
-    depth: int,
-    context: int,
-    batch: int,
-) -> StepWork:
-    """Work of proposing ``depth`` levels once: heads in one go, all others one pass per level."""
-    if isinstance(drafter, MedusaHeads):
-        used = drafter.replace(num_heads=min(drafter.num_heads, max(depth, 1)))
-        tensors = list(medusa_head_tensors(used, target.hidden_size, target.vocab_size))
-        elements = sum(tensor.num_elements for tensor in tensors)
-        moved = elements * drafter.dtype.bits / 8
-        return StepWork(moved, 2.0 * elements * batch, _HEAD_LAYERS * used.num_heads)
-    if isinstance(drafter, EagleHead):
-        tensors = [t for t in eagle_head_tensors(drafter) if t.role is not Role.EMBEDDING]
-        elements = sum(tensor.num_elements for tensor in tensors)
-        moved = elements * drafter.dtype.bits / 8
-        return StepWork(moved, 2.0 * elements * batch, 1.0).times(depth)
-    if isinstance(drafter, DraftModel):
-        own = weight_stream(drafter.model, parse_quantization(drafter.model.quantization))
-        one = target_work(drafter.model, own, cache, nodes=1, context=context, batch=batch)
-        return one.times(depth)
-    if isinstance(drafter, MtpLayers):
-        moved = draft_weight_bytes(drafter, target)
-        return StepWork(moved, 2.0 * target.num_mtp_parameters * batch, 1.0).times(depth)
-    return NO_WORK
+def _attention_flop(layer: Layer, forward: Pass, cache: CachePolicy) -> float:
+    """FLOP of one query's scores and weighted sum in one layer."""
+    total = 0.0
+    for entry in layer.caches:
+        seen = forward.context + forward.nodes / 2
+        if isinstance(entry, AttentionCache):
+            width = entry.key_head_dim + entry.value_head_dim
+            seen = min(seen, entry.window) if entry.window else seen
+        elif isinstance(entry, LatentCache):
+            absorbed = 2 * entry.latent_dim + entry.rope_dim
+            expanded = entry.key_head_dim + entry.value_head_dim
+            width = expanded if cache.expand_latent else absorbed
+        else:
+            continue
+        total += 2.0 * layer.num_heads * width * seen
+    return total
 
 
 def roofline_seconds(
@@ -162,10 +136,15 @@ RTX 3090 takes 2.17 times as long for 8 tokens as for one, about a quarter of it
 """
 
 
-def _matrix_elements_per_token(model: ModelSpec) -> float:
-    """Elements of weight matrices that one token multiplies with."""
-    return sum(
-        tensor.num_elements * repeats * share
-        for tensor, repeats, share in model.active_tensors()
-        if len(tensor.shape) >= 2
-    )
+def _matrix_elements(model: ModelSpec) -> tuple[float, float]:
+    """(elements of weight matrices one token multiplies with, those of the LM head)."""
+    body = head = 0.0
+    for tensor, repeats, share in model.active_tensors():
+        if len(tensor.shape) < 2:
+            continue
+        elements = tensor.num_elements * repeats * share
+        if tensor.role in (Role.LM_HEAD, Role.EMBEDDING):
+            head += elements
+        else:
+            body += elements
+    return body, head

@@ -7,13 +7,14 @@ from specmemo_sim.inputs.drafter import Drafter
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import ModelSpec
 from specmemo_sim.inputs.quantization_schemes import WeightFormat
+from specmemo_sim.latency.drafting import draft_work
 from specmemo_sim.latency.efficiency import Efficiency, efficiency_of
 from specmemo_sim.latency.roofline import (
     LOW_BIT_RATE,
     NO_WORK,
     OVERLAP,
+    Pass,
     StepWork,
-    draft_work,
     roofline_seconds,
     target_work,
 )
@@ -97,35 +98,30 @@ class SpeedModel:
             drafter,
             setup.model,
             setup.draft_cache,
+            setup.compute_dtype,
+            Pass(1, setup.mean_context, setup.batch, 1),
             depth=depth,
-            context=setup.mean_context,
-            batch=setup.batch,
         )
         return self._speed(self.verification(num_nodes), drafting, tokens_per_step)
 
     def verification(self, num_nodes: int) -> StepWork:
         """Work of the target over ``num_nodes`` tokens a sequence, at the mean context."""
         if num_nodes not in self._verifications:
-            self._verifications[num_nodes] = self._target(num_nodes, self.setup.mean_context)
+            context = self.setup.mean_context
+            self._verifications[num_nodes] = self._target(num_nodes, context, num_nodes)
         return self._verifications[num_nodes]
 
     def prefill_s(self, prompt_tokens: int, chunk: int) -> Estimate:
-        """Seconds to process a prompt in chunks, from an empty cache."""
+        """Seconds to process a prompt in chunks from an empty cache; one row of logits each."""
         work = NO_WORK
         for start in range(0, prompt_tokens, chunk):
-            work += self._target(min(chunk, prompt_tokens - start), start)
+            work += self._target(min(chunk, prompt_tokens - start), start, 1)
         return Estimate(*(self._seconds(work, end) for end in _ENDS))
 
-    def _target(self, nodes: int, context: int) -> StepWork:
+    def _target(self, nodes: int, context: int, logits_rows: int) -> StepWork:
         setup = self.setup
-        return target_work(
-            setup.model,
-            self._weights,
-            setup.cache,
-            nodes=nodes,
-            context=context,
-            batch=setup.batch,
-        )
+        forward = Pass(nodes, context, setup.batch, logits_rows)
+        return target_work(setup.model, self._weights, setup.cache, forward)
 
     def _speed(self, verification: StepWork, drafting: StepWork, tokens_per_step: float) -> Speed:
         # Drafting and verification are separate passes: their bytes do not overlap in time.

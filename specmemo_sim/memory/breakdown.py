@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from specmemo_sim.inputs.device import DeviceSpec
-from specmemo_sim.inputs.drafter import Drafter, DraftModel, MedusaHeads, NoDrafter
+from specmemo_sim.inputs.drafter import Drafter, DraftModel, EagleHead, MedusaHeads, NoDrafter
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import ModelSpec
 from specmemo_sim.inputs.workload import TokenBudget, Workload, token_budget
@@ -14,14 +14,39 @@ from specmemo_sim.memory.buffers import (
     TreeShape,
     by_node_logits_bytes,
     paper_buffer_bytes,
+    reference_buffer_bytes,
     tree_structure_bytes,
 )
 from specmemo_sim.memory.draft import draft_kv_bytes, draft_weight_bytes
-from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes, tree_slot_bytes
+from specmemo_sim.memory.kv_cache import (
+    CachePolicy,
+    has_recurrent_state,
+    kv_bytes,
+    tree_slot_bytes,
+)
 from specmemo_sim.memory.overhead import Interval, allocator_slack_bytes, device_context_bytes
 
 PLAIN = TreeShape(num_nodes=1, num_leaves=1, depth=0)
 """The shape of plain decoding: one token a step, no tree."""
+
+
+PART_KEYS = (
+    "target_weights",
+    "tower_weights",
+    "draft_weights",
+    "kv_target",
+    "kv_tree_slots",
+    "kv_drafter",
+    "activations",
+    "tree_buffers",
+    "device_context",
+    "allocator_slack",
+    "reserved",
+)
+"""Keys of a breakdown's parts, in order."""
+_RECURRENT_FACTORS = (1, 2, 4)
+"""Activations of recurrent models over what is counted: fused kernels hold the projections about
+twice; plain torch fall-backs were traced at 14 to 36 times and are not covered."""
 
 
 class Basis(StrEnum):
@@ -108,9 +133,8 @@ class MemoryModel:
         self.budget: TokenBudget = token_budget(workload, model.max_position_embeddings)
         tokens, batch = self.budget.tokens, workload.batch
         self._element_bytes = setup.activation_dtype.bits // 8
-        self._draft_weights = draft_weight_bytes(setup.drafter, model)
+        self._draft_weights = draft_weight_bytes(setup.drafter, model, setup.activation_dtype)
         self._kv = kv_bytes(model, tokens, batch, setup.cache)
-        self._draft_kv = draft_kv_bytes(setup.drafter, model, tokens, batch, setup.draft_cache)
         self._slot = tree_slot_bytes(model, 2, batch, setup.cache) - tree_slot_bytes(
             model, 1, batch, setup.cache
         )
@@ -134,8 +158,8 @@ class MemoryModel:
             _exact("draft_weights", "draft weights", self._draft_weights),
             _exact("kv_target", "KV cache, target", self._kv, f"{self.budget.tokens:,} tokens"),
             _exact("kv_tree_slots", "KV cache, tree slots", slots, f"{shape.num_nodes} nodes"),
-            _exact("kv_drafter", "KV cache, drafter", self._draft_kv),
-            _computed("activations", "activations, logits", transient),
+            _exact("kv_drafter", "KV cache, drafter", self._draft_kv(shape.depth)),
+            self._activations(transient),
             _computed("tree_buffers", "tree buffers", structure),
             _estimate("device_context", "device context", self._context),
             _estimate("allocator_slack", "allocator slack", self._slack),
@@ -151,21 +175,42 @@ class MemoryModel:
             if part.key not in ("kv_tree_slots", "activations", "tree_buffers")
         }
 
+    def _draft_kv(self, depth: int) -> int:
+        setup = self.setup
+        return draft_kv_bytes(
+            setup.drafter,
+            setup.model,
+            self.budget.tokens,
+            setup.workload.batch,
+            setup.draft_cache,
+            depth=depth,
+        )
+
+    def _activations(self, transient: int) -> MemoryPart:
+        """The transient peak; an interval where it hangs on which kernels a recurrent layer has."""
+        key, label = "activations", "activations, logits"
+        if not has_recurrent_state(self.setup.model):
+            return _computed(key, label, transient)
+        low, typical, high = (factor * transient for factor in _RECURRENT_FACTORS)
+        return _estimate(key, label, Interval(low, typical, high))
+
     def _prefill_peak(self) -> int:
-        """Largest prefill pass of target or draft model, its mask behind a prefix included."""
-        workload = self.setup.workload
+        """Largest prefill pass of target or drafter, masks and kept features included."""
+        setup, workload = self.setup, self.setup.workload
         chunk = min(self.budget.prompt_tokens, workload.prefill_chunk)
         tokens = workload.batch * chunk
         behind_prefix = self.budget.tokens > chunk + workload.output_tokens
-        mask = tokens * self.budget.tokens if behind_prefix else 0
-        models = [self.setup.model]
-        if isinstance(self.setup.drafter, DraftModel):
-            models.append(self.setup.drafter.model)
+        # A pass behind a prefix needs its mask twice: as booleans, and cast to the scores' type.
+        mask = tokens * self.budget.tokens * (1 + self._element_bytes) if behind_prefix else 0
+        models = [setup.model]
+        if isinstance(setup.drafter, DraftModel):
+            models.append(setup.drafter.model)
         passes = [
             pass_activations(model, tokens, workload.batch, element_bytes=self._element_bytes)
             for model in models
         ]
-        return max(entry.peak_bytes for entry in passes) + mask
+        features = tokens * _kept_features(setup.drafter) * self._element_bytes
+        return max(entry.peak_bytes for entry in passes) + mask + features
 
     def _verification_peak(self, shape: TreeShape) -> int:
         setup = self.setup
@@ -175,12 +220,15 @@ class MemoryModel:
         return max(layers.peak_bytes, layers.logits_bytes + buffers)
 
     def _verification_buffers(self, shape: TreeShape) -> int:
-        setup = self.setup
+        setup, size = self.setup, self._element_bytes
         batch, vocab = setup.workload.batch, setup.model.vocab_size
-        if setup.buffers is BufferModel.PAPER and shape.num_nodes > 1:
-            return paper_buffer_bytes(shape, vocab, self._element_bytes, batch)
         heads = setup.drafter.num_heads if isinstance(setup.drafter, MedusaHeads) else 0
-        return by_node_logits_bytes(shape.num_nodes, heads, vocab, self._element_bytes, batch)
+        if shape.num_nodes > 1 and setup.buffers is BufferModel.PAPER:
+            return paper_buffer_bytes(shape, vocab, size, batch)
+        if shape.num_nodes > 1 and setup.buffers is BufferModel.REFERENCE:
+            return reference_buffer_bytes(shape, heads, vocab, size, batch)
+        copies = setup.model.logits_copies
+        return copies * by_node_logits_bytes(shape.num_nodes, heads, vocab, size, batch)
 
     def _structure(self, shape: TreeShape) -> int:
         if shape.num_nodes == 1 or isinstance(self.setup.drafter, NoDrafter):
@@ -188,6 +236,13 @@ class MemoryModel:
         return tree_structure_bytes(
             shape, self.budget.tokens, self._element_bytes, self.setup.workload.batch
         )
+
+
+def _kept_features(drafter: Drafter) -> int:
+    """Elements per prompt token of target features that the drafter's own prefill reads."""
+    if not isinstance(drafter, EagleHead):
+        return 0
+    return drafter.target_hidden_size * (3 if drafter.kind == "eagle3" else 1)
 
 
 def _exact(key: str, label: str, size_bytes: int, detail: str = "") -> MemoryPart:

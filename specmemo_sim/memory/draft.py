@@ -12,17 +12,25 @@ from specmemo_sim.inputs.drafter import (
     medusa_head_tensors,
     vocabulary_map_bytes,
 )
+from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import ModelSpec, Tensor
-from specmemo_sim.inputs.quantization import parse_quantization
-from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes, layers_kv_bytes
+from specmemo_sim.inputs.quantization import cast_format, parse_quantization
+from specmemo_sim.inputs.quantization_schemes import WeightFormat
+from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes, layers_kv_bytes, tree_slot_bytes
 from specmemo_sim.memory.weights import weight_bytes
 
 
-def draft_weight_bytes(drafter: Drafter, target: ModelSpec) -> int:
+def draft_weight_bytes(drafter: Drafter, target: ModelSpec, dtype: DType | None = None) -> int:
     """Bytes of the drafter's weights; 0 for prompt look-up and for no drafter.
 
-    MTP layers keep the format of the target's checkpoint. Heads keep their own 16-bit type even on
-    a quantised target.
+    Heads keep their own type even on a quantised target. MTP layers keep the format of the target's
+    checkpoint, a draft model that of its own.
+
+    Args:
+        drafter: What proposes tokens.
+        target: The model it drafts for.
+        dtype: Type that unquantised weights of a draft model or MTP layer are cast to; None keeps
+            the checkpoint's.
     """
     if isinstance(drafter, MedusaHeads):
         tensors = medusa_head_tensors(drafter, target.hidden_size, target.vocab_size)
@@ -31,27 +39,43 @@ def draft_weight_bytes(drafter: Drafter, target: ModelSpec) -> int:
         weights = _elements(eagle_head_tensors(drafter)) * drafter.dtype.bits // 8
         return weights + vocabulary_map_bytes(drafter)
     if isinstance(drafter, DraftModel):
-        return weight_bytes(drafter.model, parse_quantization(drafter.model.quantization)).total
+        return weight_bytes(drafter.model, stored_format(drafter.model, dtype)).total
     if isinstance(drafter, MtpLayers):
-        return weight_bytes(target, parse_quantization(target.quantization)).mtp_bytes
+        return weight_bytes(target, stored_format(target, dtype)).mtp_bytes
     return 0
 
 
+def stored_format(model: ModelSpec, dtype: DType | None) -> WeightFormat:
+    """The checkpoint's own format, its unquantised weights cast to ``dtype`` where given."""
+    if model.quantization is None and dtype is not None:
+        return cast_format(dtype)
+    return parse_quantization(model.quantization)
+
+
 def draft_kv_bytes(
-    drafter: Drafter, target: ModelSpec, tokens: int, batch: int, policy: CachePolicy
+    drafter: Drafter,
+    target: ModelSpec,
+    tokens: int,
+    batch: int,
+    policy: CachePolicy,
+    *,
+    depth: int = 0,
 ) -> int:
     """Bytes of the drafter's own cache for ``batch`` sequences of ``tokens`` tokens.
 
     Medusa heads and prompt look-up keep none. EAGLE keeps one layer, an MTP drafter its layers, a
-    draft model all of its own.
+    draft model all of its own, and each a slot (or a copy of a recurrent state) for every token of
+    the ``depth`` that it drafts ahead.
     """
     if isinstance(drafter, EagleHead):
         per_token = 2 * drafter.num_kv_heads * drafter.head_dim
-        return batch * tokens * per_token * policy.dtype.bits // 8
+        return batch * (tokens + depth) * per_token * policy.dtype.bits // 8
     if isinstance(drafter, DraftModel):
-        return kv_bytes(drafter.model, tokens, batch, policy)
+        model = drafter.model
+        ahead = tree_slot_bytes(model, depth + 1, batch, policy)
+        return kv_bytes(model, tokens, batch, policy) + ahead
     if isinstance(drafter, MtpLayers):
-        return batch * layers_kv_bytes(target, target.mtp, tokens, policy)
+        return batch * layers_kv_bytes(target, target.mtp, tokens + depth, policy)
     return 0
 
 

@@ -8,6 +8,7 @@ from specmemo_sim.acceptance.profile import AcceptanceProfile
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.drafter import Drafter, MedusaHeads, NoDrafter
 from specmemo_sim.inputs.dtypes import DType
+from specmemo_sim.inputs.workload import mean_context
 from specmemo_sim.latency.step import Speed, SpeedModel, SpeedSetup
 from specmemo_sim.memory.breakdown import PLAIN, MemoryBreakdown, MemoryModel, Setup
 from specmemo_sim.memory.buffers import BufferModel, TreeShape
@@ -79,8 +80,7 @@ class TierModels:
                 cache=self.cache,
                 draft_cache=self.draft_cache,
                 batch=request.workload.batch,
-                # Turns grow the cache evenly, so half the final context is the mean over the run.
-                mean_context=max(1, self.budget.tokens // 2),
+                mean_context=mean_context(request.workload, self.budget),
             )
         )
 

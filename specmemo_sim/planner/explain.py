@@ -7,22 +7,13 @@ from dataclasses import dataclass, replace
 from specmemo_sim.errors import SpecMemoError
 from specmemo_sim.inputs.catalog import load_devices, load_model_entry, model_ids
 from specmemo_sim.inputs.device import DeviceSpec
-from specmemo_sim.inputs.drafter import NoDrafter
 from specmemo_sim.inputs.model import ModelSpec
 from specmemo_sim.inputs.model_source import model_from_entry
-from specmemo_sim.memory.breakdown import PLAIN, MemoryBreakdown, MemoryModel, Setup
-from specmemo_sim.memory.kv_cache import CachePolicy
-from specmemo_sim.memory.weights import weight_bytes
+from specmemo_sim.memory.breakdown import MemoryBreakdown
 from specmemo_sim.planner.drafting import DrafterChoice
-from specmemo_sim.planner.precision import (
-    KvPrecision,
-    PrecisionPolicy,
-    Tier,
-    activation_dtype,
-    tiers,
-)
+from specmemo_sim.planner.precision import KvPrecision, PrecisionPolicy
 from specmemo_sim.planner.request import PlanRequest
-from specmemo_sim.planner.search import SearchResult
+from specmemo_sim.planner.search import SearchResult, SearchStatus, least_memory, plan_search
 from specmemo_sim.units import format_bytes
 
 _NUM_DEVICES = 3
@@ -33,7 +24,7 @@ class Remedy:
     """One change that would make the request fit."""
 
     kind: str
-    """turns, context, batch, precision, speculation, model or device."""
+    """speculation, tree, turns, context, batch, precision, model or device."""
     change: str
     """What to change, ready to read."""
 
@@ -61,72 +52,42 @@ def explain(result: SearchResult) -> Obstacle:
 
 
 def binding_constraint(memory: MemoryBreakdown, usable_bytes: int, tier_label: str) -> str:
-    """The part without which the rest would fit, or the first that alone passes what is usable."""
-    fixed = sum(
-        memory.part(key).high_bytes for key in ("device_context", "allocator_slack", "reserved")
-    )
-    weights = sum(
-        memory.part(key).high_bytes for key in ("target_weights", "tower_weights", "draft_weights")
-    )
+    """The first part that cannot fit with what must be there before it, as a sentence."""
+    size = {part.key: part.high_bytes for part in memory.parts}
+    fixed = size["device_context"] + size["allocator_slack"] + size["reserved"]
     if fixed > usable_bytes:
         return f"context, allocator and other programs alone take {format_bytes(fixed)}"
+    weights = size["target_weights"] + size["tower_weights"]
+    room = f"of the {format_bytes(usable_bytes - fixed)} beside context and allocator"
     if fixed + weights > usable_bytes:
-        return f"the weights alone take {format_bytes(weights)} ({tier_label})"
-    parts = [part for part in memory.parts if part.key not in ("target_weights", "draft_weights")]
-    largest = max(parts, key=lambda part: part.high_bytes)
+        return f"the weights alone take {format_bytes(weights)} {room} ({tier_label})"
+    if fixed + weights + size["draft_weights"] > usable_bytes:
+        both = f"{format_bytes(weights)} and {format_bytes(size['draft_weights'])}"
+        return f"the weights of target and drafter take {both} {room} ({tier_label})"
+    skipped = ("target_weights", "tower_weights", "draft_weights")
+    rest = [part for part in memory.parts if part.key not in skipped]
+    largest = max(rest, key=lambda part: part.high_bytes)
     where = f" ({largest.detail})" if largest.detail else ""
     return f"the {largest.label}{where} takes {format_bytes(largest.high_bytes)} beside the weights"
 
 
-def least_memory(request: PlanRequest) -> MemoryBreakdown:
-    """The least memory any allowed precision needs without speculation.
-
-    Raises:
-        InputError: the device states no rate in any usable type.
-    """
-    dtype, _ = activation_dtype(request.model, request.device)
-    allowed = tiers(request.model, request.precision, request.kv_precision, dtype)
-    options = [_plain_memory(request, tier) for tier in allowed]
-    return min(options, key=lambda memory: memory.high_bytes)
-
-
 def fits(request: PlanRequest) -> bool:
-    """Whether plain decoding fits in some allowed precision."""
+    """Whether some allowed precision fits, with the drafter or tree the request insists on."""
     return least_memory(request).high_bytes <= request.device.usable_bytes
 
 
 def most_turns(request: PlanRequest) -> int | None:
-    """Largest number of turns that fits without speculation; None without turns or if none does."""
+    """Largest number of turns that fits; None without turns, or if not even one fits."""
     turns = request.workload.turns
     if turns is None:
         return None
     return _largest(turns, lambda count: _with(request, turns=count))
 
 
-def _plain_memory(request: PlanRequest, tier: Tier) -> MemoryBreakdown:
-    dtype, _ = activation_dtype(request.model, request.device)
-    weights = weight_bytes(request.model, tier.format)
-    policy = CachePolicy(tier.kv_dtype, request.drop_outside_window, request.expand_latent)
-    return MemoryModel(
-        Setup(
-            model=request.model,
-            device=request.device,
-            drafter=NoDrafter(),
-            workload=request.workload,
-            weight_bytes=weights.total,
-            tower_bytes=weights.tower_bytes if request.with_tower else 0,
-            activation_dtype=dtype,
-            cache=policy,
-            draft_cache=policy,
-            buffers=request.buffers,
-            reserved_bytes=request.reserved_bytes,
-        )
-    ).at(PLAIN)
-
-
 def _remedies(request: PlanRequest) -> list[Remedy]:
     checks = (
         _without_speculation,
+        _smaller_tree,
         _fewer_turns,
         _shorter_context,
         _smaller_batch,
@@ -138,13 +99,20 @@ def _remedies(request: PlanRequest) -> list[Remedy]:
 
 
 def _without_speculation(request: PlanRequest) -> Remedy | None:
-    forced = request.tree is not None or request.drafter not in (
-        DrafterChoice.AUTO,
-        DrafterChoice.NONE,
-    )
-    if forced and fits(request):
-        return Remedy("speculation", "no speculation, or a smaller tree: drop --tree and --drafter")
-    return None
+    plain = replace(request, drafter=DrafterChoice.NONE, tree=None)
+    if plain == request or not fits(plain):
+        return None
+    return Remedy("speculation", "no speculation: --drafter none, without --tree")
+
+
+def _smaller_tree(request: PlanRequest) -> Remedy | None:
+    if request.tree is None:
+        return None
+    result = plan_search(replace(request, tree=None))
+    if result.status is not SearchStatus.FITS or not result.best.speculative:
+        return None
+    nodes = result.best.shape.num_nodes
+    return Remedy("tree", f"a tree of {nodes} nodes: leave out --tree")
 
 
 def _fewer_turns(request: PlanRequest) -> Remedy | None:
@@ -174,18 +142,17 @@ def _smaller_batch(request: PlanRequest) -> Remedy | None:
 
 
 def _lower_precision(request: PlanRequest) -> Remedy | None:
-    if request.model.quantization is not None and request.kv_precision is KvPrecision.AUTO:
-        return None
     wider = replace(request, kv_precision=KvPrecision.AUTO)
     if request.model.quantization is None:
         wider = replace(wider, precision=PrecisionPolicy.AUTO)
-    dtype, _ = activation_dtype(request.model, request.device)
-    for tier in tiers(wider.model, wider.precision, wider.kv_precision, dtype):
-        if _plain_memory(wider, tier).high_bytes <= request.device.usable_bytes:
-            return Remedy(
-                "precision", f"{tier.label}: leave --precision and --kv-precision at auto"
-            )
-    return None
+    unchanged = (wider.kv_precision, wider.precision) == (request.kv_precision, request.precision)
+    if unchanged or request.precision is PrecisionPolicy.ANY:
+        return None
+    result = plan_search(wider)
+    if result.status is not SearchStatus.FITS:
+        return None
+    label = result.best.tier.label
+    return Remedy("precision", f"{label}: leave --precision and --kv-precision at auto")
 
 
 def _smaller_model(request: PlanRequest) -> Remedy | None:
@@ -198,7 +165,7 @@ def _smaller_model(request: PlanRequest) -> Remedy | None:
             continue  # an entry whose facts are incomplete cannot be recommended
         smaller = model.num_parameters < request.model.num_parameters
         larger_than_best = best is None or model.num_parameters > best.num_parameters
-        if smaller and larger_than_best and fits(replace(request, model=model, tree=None)):
+        if smaller and larger_than_best and _fits_somehow(replace(request, model=model)):
             best = model
     if best is None:
         return None
@@ -217,20 +184,26 @@ def _family_word(name: str) -> str:
 
 
 def _next_devices(request: PlanRequest) -> Remedy | None:
-    """The smallest catalogue devices on which the request fits."""
+    """The smallest catalogue devices with more usable memory on which the request fits."""
     found: list[DeviceSpec] = []
     for device in sorted(load_devices(), key=lambda entry: entry.usable_bytes):
         if len(found) == _NUM_DEVICES:
             break
-        try:
-            if fits(replace(request, device=device)):
-                found.append(device)
-        except SpecMemoError:
-            continue  # no known arithmetic rate: nothing could be predicted there
+        larger = device.usable_bytes > request.device.usable_bytes
+        if larger and _fits_somehow(replace(request, device=device)):
+            found.append(device)
     if not found:
         return None
     names = ", ".join(f"{d.id} ({format_bytes(d.usable_bytes)})" for d in found)
     return Remedy("device", f"a larger device: {names}")
+
+
+def _fits_somehow(request: PlanRequest) -> bool:
+    """Whether a request for another model or device fits; one that cannot be planned does not."""
+    try:
+        return fits(request)
+    except SpecMemoError:
+        return False
 
 
 def _largest(limit: int, changed: Callable[[int], PlanRequest]) -> int | None:

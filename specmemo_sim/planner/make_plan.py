@@ -2,6 +2,8 @@
 
 from specmemo_sim import __version__
 from specmemo_sim.inputs.drafter import MtpLayers
+from specmemo_sim.inputs.dtypes import DType
+from specmemo_sim.inputs.quantization import parse_quantization
 from specmemo_sim.latency.step import Estimate, Speed
 from specmemo_sim.memory.breakdown import MemoryBreakdown
 from specmemo_sim.memory.kv_cache import (
@@ -142,6 +144,11 @@ def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
         )
     if has_windows(model):
         notes.append(_window_note(result))
+    if result.best.tier.kv_dtype is DType.FP8 and request.device.dense_rate(DType.FP8) is None:
+        notes.append(
+            f"{request.device.name} has no fp8 arithmetic: an fp8 KV cache needs kernels that "
+            "convert it, at a cost that is not modelled"
+        )
     if model.tower_missing:
         notes.append(f"tower not counted: {model.tower_missing}")
     if model.mtp and not isinstance(result.best.drafter, MtpLayers):
@@ -166,12 +173,15 @@ def _window_note(result: SearchResult) -> str:
 
 
 def _checkpoint_note(result: SearchResult) -> list[str]:
-    """A word when the checkpoint's files hold clearly more or less than was computed."""
-    stored = result.request.model.checkpoint_bytes
-    if stored is None:
+    """A word when the checkpoint's files hold clearly more or less than its own format says."""
+    model = result.request.model
+    if model.checkpoint_bytes is None:
         return []
-    part = result.best.memory.part("target_weights")
-    computed = part.high_bytes + result.best.memory.part("tower_weights").high_bytes
-    if abs(stored - computed) <= 0.01 * computed:
+    own = weight_bytes(model, parse_quantization(model.quantization))
+    computed = own.total + own.mtp_bytes + own.tower_bytes
+    if abs(model.checkpoint_bytes - computed) <= 0.01 * computed:
         return []
-    return [f"the checkpoint's files hold {stored:,} B, the plan counts {computed:,} B of weights"]
+    return [
+        f"the checkpoint's files hold {model.checkpoint_bytes:,} B, its configuration says "
+        f"{computed:,} B: some tensors are not modelled, or stored in another type"
+    ]

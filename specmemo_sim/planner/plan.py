@@ -9,13 +9,14 @@ from pydantic import Field, model_validator
 
 from specmemo_sim.errors import PlanFileError
 from specmemo_sim.inputs.device import DeviceSpec
-from specmemo_sim.inputs.drafter import Drafter
+from specmemo_sim.inputs.drafter import Drafter, MedusaHeads, MtpLayers, NoDrafter
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.files import read_json, write_text_atomically
 from specmemo_sim.inputs.model import ModelSpec
-from specmemo_sim.inputs.workload import Workload
-from specmemo_sim.memory.breakdown import Basis
+from specmemo_sim.inputs.workload import Workload, token_budget
+from specmemo_sim.memory.breakdown import PART_KEYS, Basis
 from specmemo_sim.memory.buffers import BufferModel
+from specmemo_sim.memory.kv_cache import has_recurrent_state
 from specmemo_sim.planner.precision import WeightPrecision
 from specmemo_sim.spec import Spec, validated
 from specmemo_sim.tree.token_tree import TokenTree
@@ -50,6 +51,12 @@ class PlannedPart(Spec):
     high_bytes: SizeBytes
     basis: Basis
     detail: str = Field(default="", max_length=200)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low_bytes <= self.typical_bytes <= self.high_bytes:
+            raise ValueError("low_bytes, typical_bytes and high_bytes must not decrease")
+        return self
 
 
 class Precision(Spec):
@@ -149,14 +156,49 @@ class Plan(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        nodes = self.token_tree().num_nodes
+        tree = self.token_tree()
+        for problem in (
+            self._tree_problem(tree),
+            self._budget_problem(tree),
+            self._memory_problem(),
+        ):
+            if problem:
+                raise ValueError(problem)
+        return self
+
+    def _tree_problem(self, tree: TokenTree) -> str:
+        drafter = self.drafter
+        if isinstance(drafter, NoDrafter) and tree.num_nodes > 1:
+            return "a plan without drafter cannot have a tree"
+        if isinstance(drafter, MedusaHeads) and tree.depth > drafter.num_heads:
+            return f"a tree {tree.depth} levels deep needs as many heads, not {drafter.num_heads}"
+        if isinstance(drafter, MtpLayers) and not self.model.mtp:
+            return "the model has no MTP layer to draft with"
+        if tree.num_leaves > 1 and has_recurrent_state(self.model):
+            return "a model with recurrent layers cannot verify a branching tree"
+        if self.speed is not None and self.speed.tokens_per_step > tree.depth + 1:
+            return f"a tree {tree.depth} levels deep gives at most {tree.depth + 1} tokens a step"
+        return ""
+
+    def _budget_problem(self, tree: TokenTree) -> str:
+        nodes = tree.num_nodes
         if self.kv_budget.tree_slots != (nodes if nodes > 1 else 0):
-            raise ValueError(
+            return (
                 f"kv_budget.tree_slots is {self.kv_budget.tree_slots} for a tree of {nodes} nodes"
             )
+        tokens = token_budget(self.workload, self.model.max_position_embeddings).tokens
+        if self.kv_budget.tokens != tokens:
+            return f"kv_budget.tokens is {self.kv_budget.tokens}, the workload needs {tokens}"
+        return ""
+
+    def _memory_problem(self) -> str:
+        if tuple(self.memory.parts) != PART_KEYS:
+            return f"memory.parts must be {', '.join(PART_KEYS)}"
+        if self.memory.usable_bytes != self.device.usable_bytes:
+            return "memory.usable_bytes is not what the device says"
         if self.fits != (self.memory.margin_bytes >= 0):
-            raise ValueError("fits contradicts memory.margin_bytes")
-        return self
+            return "fits contradicts memory.margin_bytes"
+        return ""
 
     def token_tree(self) -> TokenTree:
         """The tree of the plan; a single node for plain decoding."""

@@ -86,9 +86,10 @@ def tiers(model: ModelSpec, policy: PrecisionPolicy, kv: KvPrecision, dtype: DTy
     Raises:
         InputError: the checkpoint is quantised and another precision is asked for.
     """
+    half = dtype if dtype.bits == 16 else DType.FP16
     kv_dtypes = {
-        KvPrecision.AUTO: (dtype, DType.FP8),
-        KvPrecision.SIXTEEN_BIT: (dtype,),
+        KvPrecision.AUTO: tuple(dict.fromkeys((dtype, half, DType.FP8))),
+        KvPrecision.SIXTEEN_BIT: (half,),
         KvPrecision.FP8: (DType.FP8,),
     }[kv]
     return [
@@ -111,8 +112,8 @@ def _weight_formats(
     full = WeightPrecision.SIXTEEN_BIT if dtype.bits == 16 else WeightPrecision.FP32
     choices = {
         full: cast_format(dtype),
-        WeightPrecision.INT8: uniform_format(8),
-        WeightPrecision.INT4: uniform_format(4),
+        WeightPrecision.INT8: uniform_format(8, dtype),
+        WeightPrecision.INT4: uniform_format(4, dtype),
     }
     if policy in (PrecisionPolicy.AUTO, PrecisionPolicy.ANY):
         return list(choices.items())

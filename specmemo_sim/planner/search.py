@@ -1,12 +1,13 @@
 """``plan_search``: the fastest configuration that fits, or what stands in the way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from specmemo_sim.acceptance.profile import AcceptanceProfile
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import LatentCache
+from specmemo_sim.memory.breakdown import MemoryBreakdown
 from specmemo_sim.memory.buffers import BufferModel
 from specmemo_sim.memory.kv_cache import has_recurrent_state
 from specmemo_sim.planner.candidates import Candidate, TierModels
@@ -23,6 +24,7 @@ from specmemo_sim.planner.precision import PrecisionPolicy, Tier, activation_dty
 from specmemo_sim.planner.request import PlanRequest
 from specmemo_sim.tree.tree_file import load_tree
 
+_SMALLEST_TREE = 2
 DEFAULT_TREE = "mc_sim_7b_63"
 """Medusa's default tree, 64 nodes with the root: what a plan is compared with."""
 
@@ -83,6 +85,25 @@ def plan_search(request: PlanRequest) -> SearchResult:
     return search.result(SearchStatus.FITS, best, others, dtype_note)
 
 
+def least_memory(request: PlanRequest) -> MemoryBreakdown:
+    """The least memory that any allowed precision and the wanted drafter can do with.
+
+    Without speculation where that is allowed, else with the given tree or the shortest chain.
+
+    Raises:
+        InputError: an impossible request, as for ``plan_search``.
+    """
+    dtype, _ = activation_dtype(request.model, request.device)
+    small = replace(request, max_nodes=_SMALLEST_TREE)
+    search = _Search(small, dtype)
+    options = [
+        candidate.memory
+        for tier in tiers(small.model, small.precision, small.kv_precision, dtype)
+        for candidate in search.candidates(tier)
+    ]
+    return min(options, key=lambda memory: memory.high_bytes)
+
+
 class _Search:
     """One search: proposals, tiers already priced, counters."""
 
@@ -110,7 +131,7 @@ class _Search:
 
     def best_of(self, tier: Tier) -> Candidate | None:
         """The fastest candidate of a tier that fits, None when none does."""
-        candidates = self._candidates(tier)
+        candidates = self.candidates(tier)
         self.num_evaluated += len(candidates)
         self.smallest.append(min(candidates, key=lambda entry: entry.memory.high_bytes))
         fitting = [entry for entry in candidates if entry.memory.high_bytes <= self.usable]
@@ -161,7 +182,8 @@ class _Search:
             notes=tuple(note for note in (dtype_note, *self._notes()) if note),
         )
 
-    def _candidates(self, tier: Tier) -> list[Candidate]:
+    def candidates(self, tier: Tier) -> list[Candidate]:
+        """All configurations of a tier: plain decoding where allowed, each tree of a proposal."""
         models = self.tier_models(tier)
         request = self.request
         if request.tree is not None and self.profile is not None:
@@ -195,7 +217,9 @@ class _Search:
             )
         if choice is DrafterChoice.NONE:
             return []
-        drafter = chain_drafter(choice, request.model, request.head, request.draft_model)
+        # A head's 16-bit weights are held in the type the device computes in.
+        head = request.head.replace(dtype=self.dtype) if request.head else None
+        drafter = chain_drafter(choice, request.model, head, request.draft_model)
         return [chain_proposal(drafter, request.acceptance_rate, max_nodes=request.max_nodes)]
 
     def _reference(self, models: TierModels) -> Candidate | None:

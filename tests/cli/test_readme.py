@@ -13,7 +13,7 @@ def test_the_readme_shows_console_sessions():
     assert len(blocks(TEXT)) >= 3
 
 
-@pytest.mark.parametrize(("command", "shown"), blocks(TEXT), ids=lambda text: text[:60])
+@pytest.mark.parametrize(("command", "shown"), blocks(TEXT), ids=[c for c, _ in blocks(TEXT)])
 def test_a_console_block_shows_what_the_command_prints(command, shown):
     """``python tests/cli/readme_blocks.py`` refreshes the blocks."""
     assert output_of(command) == shown

@@ -103,7 +103,6 @@ def test_random_sizes_give_the_same_tensors(model_type, drawn, data):
     assert differing(model_type, over) == ({}, {})
 
 
-
 @pytest.mark.parametrize("model_type", TYPES)
 def test_cached_elements_equal_what_a_forward_creates(model_type):
     """A forward under fake tensors: the cache tensors' bytes per token are ours."""

@@ -2,7 +2,12 @@
 
 import pytest
 
-from specmemo_sim.memory.buffers import TreeShape, by_node_logits_bytes, paper_buffer_bytes
+from specmemo_sim.memory.buffers import (
+    TreeShape,
+    by_node_logits_bytes,
+    paper_buffer_bytes,
+    reference_buffer_bytes,
+)
 from specmemo_sim.tree.tree_file import load_tree
 
 DEFAULT = TreeShape(num_nodes=64, num_leaves=42, depth=4)
@@ -34,3 +39,10 @@ def test_the_full_tree_by_node_needs_less_than_the_papers_pruned_one():
     by_node = by_node_logits_bytes(64, 4, 32000, 2, 1)
     assert by_node == 64 * 32000 * 2
     assert by_node < paper_buffer_bytes(PRUNED, 32000, 2, 1) / 4
+
+
+def test_the_reference_code_holds_more_than_eq_3_counts():
+    """64 + 4*64 rows of nodes, 42*5 gathered candidates, 4*42*5 gathered heads: 1,370 rows."""
+    held = reference_buffer_bytes(DEFAULT, 4, 32000, 2, 1)
+    assert held == 1370 * 32000 * 2
+    assert held > paper_buffer_bytes(DEFAULT, 32000, 2, 1)

@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 
 from specmemo_sim.acceptance.profile import load_profile
 from specmemo_sim.inputs.device import with_memory
-from specmemo_sim.inputs.drafter import MedusaHeads, NoDrafter
+from specmemo_sim.inputs.drafter import MedusaHeads, NoDrafter, eagle_like
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.workload import Workload
 from specmemo_sim.memory.breakdown import PLAIN
 from specmemo_sim.memory.buffers import TreeShape
 from specmemo_sim.planner.candidates import TierModels
-from specmemo_sim.planner.explain import explain, fits
+from specmemo_sim.planner.drafting import DrafterChoice
+from specmemo_sim.planner.explain import explain
 from specmemo_sim.planner.make_plan import make_plan
 from specmemo_sim.planner.precision import KvPrecision, PrecisionPolicy, tiers
 from specmemo_sim.planner.request import PlanRequest
-from specmemo_sim.planner.search import SearchStatus, plan_search
+from specmemo_sim.planner.search import SearchStatus, least_memory, plan_search
 from specmemo_sim.tree.optimize import best_first_sizes
 
 from strategies import devices, models, workloads
@@ -121,22 +122,35 @@ def test_a_plan_file_says_what_the_search_found(request):
         assert plan.speed.speedup.typical >= 1 or not plan.fits
 
 
-@settings(max_examples=10, deadline=None)
-@given(models(), devices(), st.integers(2, 60))
-def test_the_turns_a_remedy_names_are_the_most_that_fit(model, device, turns):
-    """Cut the device down until the chat does not fit: the remedy fits, one turn more does not."""
+@settings(max_examples=15, deadline=None)
+@given(models(), devices(), st.integers(2, 60), st.sampled_from(DrafterChoice))
+def test_the_turns_a_remedy_names_are_the_most_that_fit(model, device, turns, choice):
+    """One byte less than the least that the chat needs: fewer turns fit, one turn more does not."""
+    if choice in (DrafterChoice.MTP, DrafterChoice.DRAFT_MODEL, DrafterChoice.EAGLE3):
+        choice = DrafterChoice.AUTO
+    head = eagle_like(model, "eagle") if choice is DrafterChoice.EAGLE else None
     workload = Workload(turns=turns, prompt_tokens=400, output_tokens=400)
     request = PlanRequest(
-        model=model, device=device, workload=workload, max_nodes=4, profile=PROFILE
+        model=model, device=device, workload=workload, profile=PROFILE, drafter=choice, head=head
     )
-    least = replace(request, precision=PrecisionPolicy.INT4, kv_precision=KvPrecision.FP8)
-    need = plan_search(least).best.memory.high_bytes
-    tight = replace(request, device=with_memory(device, max(2**20, need - 1)))
+    least = least_memory(request).high_bytes
+    tight = replace(request, device=with_memory(device, least - 1))
     result = plan_search(tight)
-    if result.status is SearchStatus.FITS:
-        return
+    assert result.status is SearchStatus.DOES_NOT_FIT
     remedies = {remedy.kind: remedy.change for remedy in explain(result).remedies}
-    if "turns" in remedies:
-        most = int(remedies["turns"].split()[0])
-        assert fits(replace(tight, workload=workload.replace(turns=most)))
-        assert not fits(replace(tight, workload=workload.replace(turns=most + 1)))
+    most = int(remedies["turns"].split()[0])
+    assert 1 <= most < turns
+    fewer = replace(tight, workload=workload.replace(turns=most))
+    assert plan_search(fewer).status is SearchStatus.FITS
+    one_more = replace(tight, workload=workload.replace(turns=most + 1))
+    assert plan_search(one_more).status is SearchStatus.DOES_NOT_FIT
+
+
+@FEW
+@given(requests())
+def test_no_plan_is_below_the_least_memory_of_its_request(request):
+    """``least_memory`` bounds every candidate from below, and decides whether anything fits."""
+    result = plan_search(request)
+    least = least_memory(request).high_bytes
+    assert least <= result.best.memory.high_bytes
+    assert (result.status is SearchStatus.FITS) == (least <= request.device.usable_bytes)

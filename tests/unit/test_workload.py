@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from specmemo_sim.inputs.workload import Workload, token_budget
+from specmemo_sim.inputs.workload import Workload, mean_context, token_budget
 
 
 def budget(positions=None, **fields):
@@ -44,3 +44,21 @@ def test_without_turns_or_context_one_turn_is_kept():
 def test_impossible_workloads_are_refused(fields):
     with pytest.raises(ValidationError):
         Workload(**fields)
+
+
+def test_the_mean_context_is_the_average_over_generated_tokens():
+    """Brute force over every generated token of short chats, to half a token."""
+    for turns, prompt, output, limit in [(1, 30, 4, None), (5, 6, 8, None), (7, 10, 6, 60)]:
+        workload = Workload(turns=turns, prompt_tokens=prompt, output_tokens=output)
+        budget_ = token_budget(workload, limit)
+        seen = []
+        for turn in range(turns):
+            start = turn * (prompt + output) + prompt
+            seen += [min(start + step, budget_.tokens) for step in range(output)]
+        exact = sum(seen) / len(seen)
+        assert abs(mean_context(workload, budget_) - exact) <= 2
+
+
+def test_a_filled_context_is_decoded_at_its_end():
+    workload = Workload(context=131_072, output_tokens=256)
+    assert mean_context(workload, token_budget(workload, None)) == 131_072 - 128

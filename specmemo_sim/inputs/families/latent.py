@@ -65,6 +65,7 @@ _TABLE: dict[str, LatentRule] = {
     "glm_moe_dsa": replace(_DEEPSEEK3, indexed=True),
     "glm4_moe_lite": LatentRule(_V3, dense_first(1), mtp=True),
     "axk1": LatentRule(_V3, dense_first(1), routed_norm="post_mlp_layernorm"),
+    "mistral4": LatentRule(_V2, dense_first(0)),
     "minicpm3": LatentRule(None, mlp_bias="mlp_bias", default_tied=True),
     "youtu": LatentRule(None, default_tied=True),
 }
@@ -188,7 +189,7 @@ def _indexer(reader: ConfigReader, hidden: int, rank: int | None) -> list[Tensor
 
 
 def _indexed(rule: LatentRule, reader: ConfigReader, num_layers: int) -> list[bool]:
-    """Per layer whether it runs an indexer; a layer without one reuses an earlier layer's choice."""
+    """Per layer whether it runs an indexer; without, it reuses the choice of a layer before."""
     if not rule.indexed or reader.model_type != "glm_moe_dsa":
         return [rule.indexed] * num_layers
     stated = reader.items("indexer_types")

@@ -21,7 +21,7 @@ _PATTERNS: dict[str, tuple[int, bool]] = {
 }
 _UNIFORM = {
     "mistral", "mixtral", "phi3", "phimoe", "starcoder2", "ministral", "ministral3", "mistral3",
-    "minimax", "zamba2",
+    "minimax", "zamba2", "qwen3_moe",
 }  # fmt: skip
 _OPT_IN = {
     "qwen2",
@@ -89,7 +89,7 @@ def _sliding_by_rule(reader: ConfigReader, num_layers: int) -> list[bool]:
     family = reader.model_type
     if family in _UNIFORM:
         return [True] * num_layers
-    if family in ("qwen2", "qwen3", "qwen3_moe", "dots1"):
+    if family in ("qwen2", "qwen3", "dots1"):
         first = reader.integer("max_window_layers", num_layers, minimum=0)
         return [layer >= first for layer in range(num_layers)]
     if family == "qwen2_moe":
@@ -106,8 +106,8 @@ def _sliding_by_rule(reader: ConfigReader, num_layers: int) -> list[bool]:
         period, may_be_stated = _PATTERNS[family]
         stated = reader.given.get("sliding_window_pattern") if may_be_stated else None
         if isinstance(stated, str):
-            letters = [stated[layer % len(stated)] == "L" for layer in range(num_layers)]
-            return letters if stated else [False] * num_layers
+            letters = stated or "G"
+            return [letters[layer % len(letters)] == "L" for layer in range(num_layers)]
         if stated is not None:
             period = reader.checked_integer("sliding_window_pattern", stated)
         return [(layer + 1) % period != 0 for layer in range(num_layers)]

@@ -1,0 +1,146 @@
+"""Tiny configurations of latent attention decoders, and configurations of real ones."""
+
+MLA = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 20,
+    "q_lora_rank": 28,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 8,
+}
+MOE = {
+    **MLA,
+    "n_routed_experts": 16,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "n_shared_experts": 2,
+}
+INDEX = {"index_head_dim": 10, "index_n_heads": 3, "index_topk": 4}
+FULL_QUERIES = {"q_lora_rank": None}
+BIASED = {"attention_bias": True}
+LONGCAT = {
+    **MLA,
+    "head_dim": 4,
+    "n_routed_experts": 8,
+    "zero_expert_num": 0,
+    "moe_topk": 2,
+    "num_layers": 2,
+    "ffn_hidden_size": 36,
+    "expert_ffn_hidden_size": 20,
+}
+
+CASES = [
+    ("deepseek_v2", {**MOE, "first_k_dense_replace": 1}),
+    ("deepseek_v2", {**MOE, **FULL_QUERIES, **BIASED, "mlp_bias": True}),
+    ("deepseek_v3", {**MOE, "first_k_dense_replace": 1}),
+    ("deepseek_v3", {**MOE, **FULL_QUERIES, **BIASED, "tie_word_embeddings": True}),
+    ("deepseek_v32", {**MOE, **INDEX, "first_k_dense_replace": 2}),
+    ("deepseek_v32", {**MOE, **INDEX, **BIASED}),
+    ("minicpm3", MLA),
+    ("minicpm3", {**MLA, **FULL_QUERIES, **BIASED, "mlp_bias": True, "v_head_dim": None}),
+    ("minicpm3", {**MLA, "tie_word_embeddings": False}),
+    ("glm4_moe_lite", MOE),
+    ("glm4_moe_lite", {**MOE, "mlp_layer_types": ["sparse", "dense", "sparse", "dense"]}),
+    ("glm_moe_dsa", {**MOE, **INDEX, "first_k_dense_replace": 1}),
+    (
+        "glm_moe_dsa",
+        {**MOE, **INDEX, "indexer_types": ["full", "shared", "full", "shared"]},
+    ),
+    ("youtu", MLA),
+    ("youtu", {**MLA, **FULL_QUERIES, **BIASED, "tie_word_embeddings": False}),
+    ("axk1", MOE),
+    ("axk1", {**MOE, **BIASED}),
+    ("sarvam_mla", {**MOE, **FULL_QUERIES}),
+    ("longcat_flash", LONGCAT),
+    ("longcat_flash", {**LONGCAT, **BIASED}),
+]
+
+DEEPSEEK_V3 = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "attention_bias": False,
+    "ep_size": 1,
+    "first_k_dense_replace": 3,
+    "hidden_act": "silu",
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "kv_lora_rank": 512,
+    "max_position_embeddings": 163840,
+    "moe_intermediate_size": 2048,
+    "moe_layer_freq": 1,
+    "n_group": 8,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_attention_heads": 128,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 61,
+    "num_key_value_heads": 128,
+    "num_nextn_predict_layers": 1,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "scoring_func": "sigmoid",
+    "tie_word_embeddings": False,
+    "topk_group": 4,
+    "topk_method": "noaux_tc",
+    "torch_dtype": "bfloat16",
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+}
+V2_LITE = {
+    **DEEPSEEK_V3,
+    "model_type": "deepseek_v2",
+    "hidden_size": 2048,
+    "intermediate_size": 10944,
+    "num_hidden_layers": 27,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "vocab_size": 102400,
+    "n_routed_experts": 64,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 6,
+    "moe_intermediate_size": 1408,
+    "first_k_dense_replace": 1,
+    "q_lora_rank": None,
+}
+V2 = {
+    **V2_LITE,
+    "hidden_size": 5120,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 60,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "n_routed_experts": 160,
+    "moe_intermediate_size": 1536,
+    "q_lora_rank": 1536,
+}
+for _old in (V2_LITE, V2):
+    del _old["num_nextn_predict_layers"]
+KIMI_K2 = {
+    **DEEPSEEK_V3,
+    "model_type": "kimi_k2",
+    "num_attention_heads": 64,
+    "num_key_value_heads": 64,
+    "vocab_size": 163840,
+    "n_routed_experts": 384,
+    "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 0,
+}
+LONGCAT_FLASH = {
+    "model_type": "longcat_flash",
+    "hidden_size": 6144,
+    "num_layers": 28,
+    "num_attention_heads": 64,
+    "vocab_size": 131072,
+    "ffn_hidden_size": 12288,
+    "expert_ffn_hidden_size": 2048,
+    "n_routed_experts": 512,
+    "zero_expert_num": 256,
+    "moe_topk": 12,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "torch_dtype": "bfloat16",
+}
