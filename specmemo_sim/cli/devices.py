@@ -2,10 +2,9 @@
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from specmemo_sim.cli.output import JSON_OPTION, console, print_json
+from specmemo_sim.cli.output import JSON_OPTION, NARROW, plain, print_json, screen
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.catalog import load_device, load_devices
 from specmemo_sim.inputs.device import DeviceKind, DeviceSpec
@@ -25,14 +24,20 @@ from specmemo_sim.units import format_bytes, parse_bytes
 def command(device: str | None, as_json: bool, **filters: str | None) -> int:
     """List the device catalogue, or print DEVICE (an id or your own TOML file) with its sources."""
     if device is not None:
+        used = [name for name, value in filters.items() if value is not None]
+        if used:
+            raise InputError(
+                f"--{used[0].replace('_', '-')} filters the list and has no effect on one device; "
+                "drop it or the device"
+            )
         _print_one(load_device(device), as_json)
         return 0
     chosen = [entry for entry in load_devices() if _passes(entry, filters)]
+    if not chosen:
+        raise InputError("no device of the catalogue passes these filters; loosen one of them")
     if as_json:
         print_json([_row(entry) for entry in chosen])
         return 0
-    if not chosen:
-        raise InputError("no device of the catalogue passes these filters; loosen one of them")
     _print_table(chosen)
     return 0
 
@@ -70,27 +75,28 @@ def _rate(value: float | None, factor: float, unit: str) -> str:
 
 
 def _print_table(devices: list[DeviceSpec]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("id", no_wrap=True)
-    table.add_column("kind")
-    for name in ("marketed", "usable", "bandwidth", "fp16 dense"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for device in devices:
-        estimated = "" if device.usable_basis.startswith(("seen", "given")) else " ~"
-        table.add_row(
-            escape(device.id),
-            device.kind.value,
-            format_bytes(device.memory.capacity),
-            format_bytes(device.usable_bytes) + (estimated or "  "),
-            _rate(device.memory.bandwidth, 1e9, "GB/s"),
-            _rate(device.compute.dense.fp16, 1e12, "TFLOP/s"),
+    with screen() as out:
+        narrow = out.width < NARROW
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("id", no_wrap=not narrow, overflow="fold")
+        names = ["kind", "usable", "bandwidth", "fp16 dense"]
+        for name in names if narrow else [*names[:1], "marketed", *names[1:]]:
+            table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
+        for device in devices:
+            estimated = "" if device.usable_basis.startswith(("seen", "given")) else " ~"
+            cells = [
+                device.kind.value,
+                format_bytes(device.memory.capacity),
+                format_bytes(device.usable_bytes) + (estimated or "  "),
+                _rate(device.memory.bandwidth, 1e9, "GB/s"),
+                _rate(device.compute.dense.fp16, 1e12, "TFLOP/s"),
+            ]
+            table.add_row(plain(device.id), *(cells[:1] + cells[2:] if narrow else cells))
+        out.print(table)
+        out.print(
+            f"[dim]{len(devices)} devices; usable is what a runtime can allocate, ~ an estimate; "
+            "specmemo devices ID prints the sources[/]"
         )
-    out = console()
-    out.print(table)
-    out.print(
-        f"[dim]{len(devices)} devices; usable is what a runtime can allocate, ~ marks an estimate; "
-        "specmemo devices ID prints the sources[/]"
-    )
 
 
 def _print_one(device: DeviceSpec, as_json: bool) -> None:
@@ -106,22 +112,24 @@ def _print_one(device: DeviceSpec, as_json: bool) -> None:
             }
         )
         return
-    out = console()
-    out.print(f"[bold]{escape(device.name)}[/]  {device.id}  {device.kind.value}, {device.vendor}")
-    usable = format_bytes(device.usable_bytes)
-    out.print(f"[bold]{usable}[/] usable ({escape(device.usable_basis)})")
-    out.print()
-    _print_numbers(out, device)
-    moving = efficiency.bandwidth_fraction
-    out.print(
-        f"\nefficiency class {efficiency.device_class} ({efficiency.basis}): reaches "
-        f"{moving.typical:.2f} ({moving.low:.2f} to {moving.high:.2f}) of peak bandwidth"
-    )
-    out.print("\n[dim]sources[/]")
-    for key, source in device.sources.items():
-        out.print(f"  [bold]{escape(key)}[/] {escape(source.title)} {escape(source.url or '')}")
-    if device.notes:
-        out.print(f"[dim]note:[/] {escape(device.notes)}")
+    with screen() as out:
+        out.print(
+            f"[bold]{plain(device.name)}[/]  {device.id}  {device.kind.value}, {device.vendor}"
+        )
+        usable = format_bytes(device.usable_bytes)
+        out.print(f"[bold]{usable}[/] usable ({plain(device.usable_basis)})")
+        out.print()
+        _print_numbers(out, device)
+        moving = efficiency.bandwidth_fraction
+        out.print(
+            f"\nefficiency class {efficiency.device_class} ({efficiency.basis}): reaches "
+            f"{moving.typical:.2f} ({moving.low:.2f} to {moving.high:.2f}) of peak bandwidth"
+        )
+        out.print("\n[dim]sources[/]")
+        for key, source in device.sources.items():
+            out.print(f"  [bold]{plain(key)}[/] {plain(source.title)} {plain(source.url or '')}")
+        if device.notes:
+            out.print(f"[dim]note:[/] {plain(device.notes)}")
 
 
 def _print_numbers(out: Console, device: DeviceSpec) -> None:
@@ -152,5 +160,5 @@ def _print_numbers(out: Console, device: DeviceSpec) -> None:
             rows.append((f"{name} emulated", _rate(emulated, 1e12, "TFLOP/s"), measured))
     rows.append(("architecture", chip.arch, chip.source))
     for name, value, source in rows:
-        table.add_row(name, escape(value), f"[dim]{escape(source or '')}[/]")
+        table.add_row(name, plain(value), f"[dim]{plain(source or '')}[/]")
     out.print(table)

@@ -4,10 +4,16 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from specmemo_sim.cli.output import JSON_OPTION, console, print_json
+from specmemo_sim.cli.output import (
+    JSON_OPTION,
+    NARROW,
+    plain,
+    print_json,
+    screen,
+    times_sign,
+)
 from specmemo_sim.errors import InputError, SpecMemoError
 from specmemo_sim.inputs.catalog import load_model_entry, model_ids
 from specmemo_sim.inputs.dtypes import DType
@@ -36,6 +42,8 @@ def command(
     as_json: bool,
 ) -> int:
     """List the bundled models, or print the facts of MODEL (an id, a config.json, a folder)."""
+    if families and (model is not None or search is not None):
+        raise InputError("--families lists architectures and goes with no model or --search")
     if families:
         _print_families(as_json)
     elif model is not None:
@@ -52,38 +60,43 @@ def _print_families(as_json: bool) -> None:
     if as_json:
         print_json(names)
         return
-    out = console()
-    out.print(f"{len(names)} architectures (the model_type of a config.json):")
-    out.print(", ".join(names))
+    with screen() as out:
+        out.print(f"{len(names)} architectures (the model_type of a config.json):")
+        out.print(", ".join(names))
 
 
 def _print_list(search: str | None, as_json: bool) -> None:
     chosen = [name for name in model_ids() if search is None or search.lower() in name.lower()]
-    if not chosen and not as_json:
+    if not chosen:
         raise InputError(f"no bundled model contains {search!r}; give less, or a config.json")
     rows = [_list_row(name) for name in chosen]
     if as_json:
         print_json(rows)
         return
+    with screen() as out:
+        out.print(_list_table(rows, narrow=out.width < NARROW))
+        out.print(f"[dim]{len(rows)} models; * marks facts that no source confirms[/]")
+
+
+def _list_table(rows: list[dict[str, Any]], *, narrow: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("id", no_wrap=True)
-    table.add_column("type")
-    for name in ("parameters", "16-bit weights", "KV per token"):
+    table.add_column("id", no_wrap=not narrow, overflow="fold")
+    table.add_column("type", overflow="fold")
+    for name in ("params", "KV/token") if narrow else ("params", "16-bit weights", "KV/token"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         if row.get("incomplete"):
-            table.add_row(escape(row["id"]), "[dim]incomplete[/]", "", "", "")
+            table.add_row(plain(row["id"]), "[dim]facts incomplete[/]")
             continue
-        table.add_row(
-            escape(row["id"]) + (" *" if row["unverified"] else ""),
-            row["kind"] or row["model_type"],
+        sizes = [
             format_count(row["num_parameters"]),
             format_bytes(row["weights_16bit_bytes"]),
             format_bytes(row["kv_bytes_per_token"]),
-        )
-    out = console()
-    out.print(table)
-    out.print(f"[dim]{len(rows)} models; * marks facts that no source confirms[/]")
+        ]
+        name = plain(row["id"]) + (" *" if row["unverified"] else "")
+        kind = plain(row["kind"] or row["model_type"])
+        table.add_row(name, kind, *(sizes[::2] if narrow else sizes))
+    return table
 
 
 def _list_row(name: str) -> dict[str, Any]:
@@ -109,16 +122,18 @@ def _print_one(model: ModelSpec, context: int, batch: int, as_json: bool) -> Non
     if as_json:
         print_json(facts)
         return
-    out = console()
-    out.print(f"[bold]{escape(model.name)}[/]  {model.model_type}")
-    out.print(
-        f"{model.num_parameters:,} parameters, {format_bytes(stored.total)} of weights "
-        f"({stored.bits_per_weight:.2f} bits each)"
-    )
-    out.print()
-    _print_facts(out, facts)
-    for note in model.notes:
-        out.print(f"[dim]note:[/] {escape(note)}")
+    with screen() as out:
+        head = f" ({model.draft_head} draft head)" if model.draft_head else ""
+        out.print(f"[bold]{plain(model.name)}[/]  {plain(model.model_type)}{head}")
+        upper = ", an upper bound" if model.stored_quantized else ""
+        out.print(
+            f"{model.num_parameters:,} parameters, {format_bytes(stored.total)} of weights "
+            f"({stored.bits_per_weight:.2f} bits each{upper})"
+        )
+        out.print()
+        _print_facts(out, facts)
+        for note in model.notes:
+            out.print(f"[dim]note[/] {plain(note)}")
 
 
 def _facts(model: ModelSpec, stored: WeightBytes, context: int, batch: int) -> dict[str, Any]:
@@ -146,6 +161,7 @@ def _facts(model: ModelSpec, stored: WeightBytes, context: int, batch: int) -> d
         "bits_per_weight": stored.bits_per_weight,
         "checkpoint_bytes": model.checkpoint_bytes,
         "kv_bytes_per_token": kv_bytes_per_token(model, full),
+        "state_bytes": kv_bytes(model, 1, 1, full) - kv_bytes_per_token(model, full),
         "context": context,
         "batch": batch,
         "kv_full_bytes": kv_bytes(model, context, batch, full),
@@ -164,13 +180,14 @@ def _print_facts(out: Console, facts: dict[str, Any]) -> None:
     table.add_column(style="dim")
     table.add_column(justify="right")
     table.add_column(style="dim")
-    context = f"{facts['context']:,} tokens × {facts['batch']}"
+    context = f"{facts['context']:,} tokens {times_sign()} {facts['batch']}"
     rows: list[tuple[str, str, str]] = [
         ("active parameters", f"{facts['num_active_parameters']:,}", "one token passes through"),
         ("layers", str(facts["num_layers"]), f"hidden {facts['hidden_size']:,}"),
         ("vocabulary", f"{facts['vocab_size']:,}", _tied(facts)),
         ("positions", _positions(facts), facts["dtype"]),
         ("KV per token", format_bytes(facts["kv_bytes_per_token"]), "16 bits"),
+        *_state_row(facts),
         ("KV, all kept", format_bytes(facts["kv_full_bytes"], 3), context),
     ]
     if facts["kv_windowed_bytes"] != facts["kv_full_bytes"]:
@@ -183,8 +200,13 @@ def _print_facts(out: Console, facts: dict[str, Any]) -> None:
     if facts["tower_missing"]:
         rows.append(("tower", "not counted", facts["tower_missing"]))
     for name, value, detail in rows:
-        table.add_row(name, escape(value), escape(detail))
+        table.add_row(name, plain(value), plain(detail))
     out.print(table)
+
+
+def _state_row(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    size = facts["state_bytes"]
+    return [("recurrent states", format_bytes(size), "per sequence")] if size else []
 
 
 def _tied(facts: dict[str, Any]) -> str:

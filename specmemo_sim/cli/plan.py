@@ -10,7 +10,12 @@ from specmemo_sim.cli.plan_report import print_obstacle, print_plan
 from specmemo_sim.planner.explain import explain
 from specmemo_sim.planner.make_plan import make_plan
 from specmemo_sim.planner.plan import plan_document, write_plan
-from specmemo_sim.planner.report_data import comparison_rows, obstacle_document, summary
+from specmemo_sim.planner.report_data import (
+    alternative_rows,
+    comparison_rows,
+    obstacle_document,
+    summary,
+)
 from specmemo_sim.planner.search import SearchStatus, plan_search
 
 _DOES_NOT_FIT = 3
@@ -50,7 +55,14 @@ def command(model: str, output: Path | None, as_json: bool, **options: object) -
         write_plan(plan, output)
     if as_json:
         document = plan_document(plan)
-        print_json({**summary(result), "plan": document, "comparison": comparison_rows(result)})
+        print_json(
+            {
+                **summary(result),
+                "plan": document,
+                "comparison": comparison_rows(result),
+                "other_precisions": alternative_rows(result),
+            }
+        )
     else:
         print_plan(result, plan)
     if output is not None:

@@ -60,8 +60,8 @@ class PlanOptions:
     drafter_model: str | None
     acceptance_rate: float | None
     profile: str | None
-    max_heads: int
-    max_nodes: int
+    max_heads: int | None
+    max_nodes: int | None
     tree: str | None
     buffers: str
     kv_cache: str
@@ -126,15 +126,12 @@ _OPTIONS = (
         help="Probability that a drafted token is accepted, for chain drafters.",
     ),
     click.option("--profile", help="Acceptance profile of the heads (default: the model's own)."),
-    click.option(
-        "--max-heads", type=int, default=DEFAULT_MAX_HEADS, show_default=True, help="Medusa heads."
-    ),
+    click.option("--max-heads", type=int, help=f"Most Medusa heads (default {DEFAULT_MAX_HEADS})."),
     click.option(
         "--max-nodes",
         type=int,
-        default=DEFAULT_MAX_NODES,
-        show_default=True,
-        help=f"Largest tree considered, root included (at most {_MAX_NODES}).",
+        help=f"Largest tree considered, root included (default {DEFAULT_MAX_NODES}, "
+        f"at most {_MAX_NODES}).",
     ),
     click.option("--tree", help="Use this tree (bundled name or TOML file) instead of searching."),
     click.option(
@@ -184,9 +181,20 @@ def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
     if options.memory is not None:
         device = with_memory(device, parse_bytes(options.memory))
     model = load_model(model_source)
-    if options.dtype is not None:
-        model = model.replace(dtype=_half_type(options.dtype))
+    half = options.precision if options.precision in ("fp16", "bf16") else options.dtype
+    if options.dtype is not None and half != options.dtype:
+        raise InputError(
+            f"--dtype {options.dtype} contradicts --precision {half}; drop one of them"
+        )
+    if half is not None:
+        model = model.replace(dtype=_half_type(half))
+    if model.draft_head:
+        raise InputError(
+            f"{model.name} is a draft head, not a model; plan its target with "
+            f"--drafter {model.draft_head} --drafter-model {model.name}"
+        )
     choice = DrafterChoice(options.drafter)
+    _refuse_unused(options, choice)
     head, draft = _drafter_model(options, choice, model)
     return PlanRequest(
         model=model,
@@ -199,8 +207,8 @@ def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
         profile=options.profile,
         precision=_PRECISIONS[options.precision],
         kv_precision=KvPrecision(options.kv_precision),
-        max_heads=_within("--max-heads", options.max_heads, 1, 16),
-        max_nodes=_within("--max-nodes", options.max_nodes, 2, _MAX_NODES),
+        max_heads=_within("--max-heads", _or(options.max_heads, DEFAULT_MAX_HEADS), 1, 16),
+        max_nodes=_within("--max-nodes", _or(options.max_nodes, DEFAULT_MAX_NODES), 2, _MAX_NODES),
         tree=None if options.tree is None else load_tree(options.tree),
         buffers=BufferModel(options.buffers),
         drop_outside_window=options.kv_cache == "window",
@@ -221,8 +229,8 @@ def _workload(options: PlanOptions) -> Workload:
     fields = {
         "batch": options.batch,
         "turns": options.turns,
-        "prompt_tokens": _or(options.prompt_tokens, DEFAULT_PROMPT_TOKENS),
-        "output_tokens": _or(options.output_tokens, DEFAULT_OUTPUT_TOKENS),
+        "prompt_tokens": options.prompt_tokens,
+        "output_tokens": options.output_tokens,
         "context": options.context,
         "prefill_chunk": options.prefill_chunk,
     }
@@ -230,6 +238,21 @@ def _workload(options: PlanOptions) -> Workload:
         if value is not None:
             _within("--" + name.replace("_", "-"), value, 1, _LIMITS[name])
     return validated(Workload, fields, "workload", InputError)
+
+
+def _refuse_unused(options: PlanOptions, choice: DrafterChoice) -> None:
+    """Refuse an option that the others make meaningless, instead of ignoring it."""
+    heads = choice in (DrafterChoice.AUTO, DrafterChoice.MEDUSA)
+    unused = {
+        "--profile": options.profile is not None and not heads,
+        "--max-heads": options.max_heads is not None and (not heads or options.tree is not None),
+        "--max-nodes": options.max_nodes is not None
+        and (choice is DrafterChoice.NONE or options.tree is not None),
+    }
+    for option, is_unused in unused.items():
+        if is_unused:
+            other = "--tree" if options.tree is not None else f"--drafter {choice.value}"
+            raise InputError(f"{option} has no effect with {other}; drop one of them")
 
 
 _LIMITS = {

@@ -1,207 +1,187 @@
 """A plan for people: verdict first, memory by part, tree and speed, what is not modelled."""
 
-from typing import Any
-
 from rich.console import Console
-from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
-from specmemo_sim.cli.output import bar, console
+from specmemo_sim.cli.memory_table import drafter_words, memory_table
+from specmemo_sim.cli.output import NARROW, plain, screen, times_sign
+from specmemo_sim.inputs.workload import turn_tokens
 from specmemo_sim.planner.explain import Obstacle
 from specmemo_sim.planner.plan import Plan, PlannedMemory, Span
-from specmemo_sim.planner.report_data import alternative_rows, comparison_rows, summary
+from specmemo_sim.planner.report_data import alternative_rows, comparison_rows, room_for_turns
 from specmemo_sim.planner.search import SearchResult
-from specmemo_sim.units import format_bytes, format_count, format_seconds
-
-_BAR_WIDTH = 18
+from specmemo_sim.units import format_bytes, format_seconds
 
 
 def print_plan(result: SearchResult, plan: Plan) -> None:
     """Print the plan of a search that found one."""
-    out = console()
-    print_plan_body(out, plan, _headline(result, plan))
-    _print_comparison(out, result)
-    _print_alternatives(out, result)
-    print_notes(out, plan)
-
-
-def print_plan_body(out: Console, plan: Plan, headline: str) -> None:
-    """Print verdict, memory, tree and speed of a plan."""
-    out.print(headline)
-    out.print(_memory_line(plan.memory, plan.device.usable_basis))
-    out.print()
-    out.print(_memory_table(plan))
-    _print_tree(out, plan)
+    with screen() as out:
+        print_body(out, plan)
+        _print_comparison(out, result)
+        _print_alternatives(out, result)
+        print_notes(out, plan)
 
 
 def print_obstacle(result: SearchResult, plan: Plan, obstacle: Obstacle) -> None:
     """Print why nothing fits, the least that was needed, and what would fit."""
-    out = console()
-    name = f"{escape(plan.model.name)} on {escape(plan.device.name)}"
-    out.print(f"[bold red]DOES NOT FIT[/]  {name}")
-    missing = obstacle.needed_bytes - obstacle.usable_bytes
-    out.print(
-        f"needs {format_bytes(obstacle.needed_bytes)} at least ({result.best.tier.label}), "
-        f"{format_bytes(obstacle.usable_bytes)} usable: short by {format_bytes(missing)}"
+    with screen() as out:
+        out.print(_verdict(plan))
+        missing = obstacle.needed_bytes - obstacle.usable_bytes
+        rows = [
+            (
+                "needs",
+                f"{format_bytes(obstacle.needed_bytes)} at least ({result.best.tier.label}), "
+                f"{format_bytes(obstacle.usable_bytes)} usable: short by {format_bytes(missing)}",
+            ),
+            ("binding", obstacle.constraint),
+            ("workload", _workload(plan)),
+        ]
+        _print_pairs(out, rows)
+        out.print()
+        out.print(memory_table(plan, out.width))
+        out.print("\n[bold]What would fit[/] (each change alone)")
+        _print_pairs(out, [(f"  {r.kind}", r.change) for r in obstacle.remedies])
+        if not obstacle.remedies:
+            out.print("  no single change of turns, batch, precision, model or device is enough")
+        print_notes(out, plan)
+
+
+def print_body(out: Console, plan: Plan) -> None:
+    """Print verdict, memory, tree and speed of a plan."""
+    out.print(f"{_verdict(plan)}: {plain(_speed_words(plan))}")
+    _print_pairs(
+        out,
+        [
+            ("needs", _memory_words(plan.memory, plan.device.usable_basis)),
+            ("workload", _workload(plan)),
+        ],
     )
-    out.print(f"binding: {escape(obstacle.constraint)}")
     out.print()
-    out.print(_memory_table(plan))
-    out.print("[bold]What would fit[/] (each change alone)")
-    for remedy in obstacle.remedies:
-        out.print(f"  {remedy.kind:<12} {escape(remedy.change)}")
-    if not obstacle.remedies:
-        out.print("  no single change of turns, batch, precision, model or device is enough")
-    print_notes(out, plan)
+    out.print(memory_table(plan, out.width))
+    out.print()
+    _print_pairs(out, [("[bold]Tree[/]", _tree_words(plan)), *_speed_rows(plan)])
 
 
-def headline_of(plan: Plan) -> str:
-    """The verdict of a plan file in one line."""
-    name = f"{escape(plan.model.name)} on {escape(plan.device.name)}"
+def print_notes(out: Console, plan: Plan) -> None:
+    """Print the notes, then what the plan leaves out."""
+    out.print()
+    rows = [("[dim]note[/]", note) for note in plan.notes]
+    _print_pairs(out, [*rows, ("[dim]not modelled[/]", "; ".join(plan.not_modelled))])
+
+
+def _verdict(plan: Plan) -> str:
     verdict = "[bold green]FITS[/]" if plan.fits else "[bold red]DOES NOT FIT[/]"
+    return f"{verdict}  {plain(plan.model.name)} on {plain(plan.device.name)}"
+
+
+def _speed_words(plan: Plan) -> str:
+    precision = plan.precision
+    lowered = [
+        f"{precision.weights.value} weights" if precision.weights.value in ("int8", "int4") else "",
+        f"{precision.kv_cache.value} KV" if precision.kv_cache.bits < 16 else "",
+    ]
+    how = " and ".join(words for words in lowered if words)
+    how = f", with {how}" if how else ""
     if plan.speed is None:
-        return f"{verdict}  {name}: speed unknown ({escape('no acceptance data')})"
-    speed = plan.speed
-    how = (
-        f"{speed.speedup.typical:.2f}× plain decoding"
-        if plan.tree
-        else "plain decoding, no tree is faster"
-    )
-    if plan.tree and speed.acceptance_basis.startswith("borrowed"):
-        how += " if heads were trained for it"
-    return f"{verdict}  {name}: {speed.tokens_per_s.typical:,.1f} tokens/s predicted, {how}"
+        return f"speed unknown, no acceptance data{how}"
+    speed, batch = plan.speed, plan.workload.batch
+    total = f" over {batch} sequences" if batch > 1 else ""
+    words = f"{speed.tokens_per_s.typical:,.1f} tokens/s predicted{total}"
+    if not plan.tree:
+        return f"{words}, plain decoding{how}"
+    words += f", {speed.speedup.typical:.2f}{times_sign()} plain decoding"
+    if speed.acceptance_basis.startswith("borrowed"):
+        words += " if heads were trained for it"
+    return words + how
 
 
-def _headline(result: SearchResult, plan: Plan) -> str:
-    line = headline_of(plan)
-    most = summary(result)["most_turns"]
-    turns = result.request.workload.turns
-    if turns is not None and most is not None and plan.kv_budget.truncated:
-        held = plan.kv_budget.turns_held
-        line += f"\n{turns} turns asked, the context holds {held}: older turns are dropped"
-    return line
-
-
-def _memory_line(memory: PlannedMemory, usable_basis: str) -> str:
+def _memory_words(memory: PlannedMemory, usable_basis: str) -> str:
     low, high = format_bytes(memory.total_low_bytes), format_bytes(memory.total_high_bytes)
     margin = format_bytes(abs(memory.margin_bytes))
     state = f"margin {margin}" if memory.margin_bytes >= 0 else f"short by {margin}"
+    usable = format_bytes(memory.usable_bytes)
+    return f"{low} to {high} of {usable} usable ({usable_basis}): {state}"
+
+
+def _workload(plan: Plan) -> str:
+    workload, budget = plan.workload, plan.kv_budget
+    prompt, output = turn_tokens(workload, plan.model.max_position_embeddings)
+    batch = f", {workload.batch} sequences at once" if workload.batch > 1 else ""
+    if workload.turns is None and workload.context is not None:
+        return f"a context of {workload.context:,} tokens, {output:,} of them generated{batch}"
+    turns = workload.turns or 1
+    words = f"{turns:,} turn{'s' if turns > 1 else ''} of {prompt:,} + {output:,} tokens{batch}"
+    if budget.truncated:
+        words += f"; the context holds {budget.turns_held}, older turns are dropped"
+    return words
+
+
+def _tree_words(plan: Plan) -> str:
+    if not plan.tree:
+        return "none: plain decoding"
+    tree = plan.token_tree()
+    levels = "-".join(str(count) for count in tree.nodes_per_level)
+    leaves = f"{tree.num_leaves} {'leaf' if tree.num_leaves == 1 else 'leaves'}"
     return (
-        f"needs {low} to {high} of {format_bytes(memory.usable_bytes)} usable "
-        f"({escape(usable_basis)}): {state}"
+        f"{tree.num_nodes} nodes (root included), {leaves}, levels {levels}, {drafter_words(plan)}"
     )
 
 
-def _memory_table(plan: Plan) -> Table:
-    memory = plan.memory
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True, min_width=20)
-    table.add_column(justify="right", no_wrap=True, min_width=10)
-    table.add_column(no_wrap=True, min_width=_BAR_WIDTH)
-    table.add_column(overflow="fold")
-    scale = max(memory.usable_bytes, memory.total_high_bytes, 1)
-    for key, part in memory.parts.items():
-        if not part.high_bytes:
-            continue
-        size = format_bytes(part.typical_bytes)
-        table.add_row(
-            part.label,
-            size,
-            bar(part.typical_bytes / scale, _BAR_WIDTH),
-            f"[dim]{escape(_part_detail(key, part, plan))}[/]",
-        )
-    share = bar(memory.total_typical_bytes / scale, _BAR_WIDTH)
-    percent = 100 * memory.total_typical_bytes / memory.usable_bytes
-    total = format_bytes(memory.total_typical_bytes)
-    table.add_row(
-        "[bold]total[/]", f"[bold]{total}[/]", share, f"[dim]{percent:.0f} % of usable[/]"
-    )
-    return table
-
-
-def _part_detail(key: str, part: Any, plan: Plan) -> str:
-    if part.low_bytes != part.high_bytes:
-        return f"estimate, {format_bytes(part.low_bytes)} to {format_bytes(part.high_bytes)}"
-    details = {
-        "target_weights": f"{format_count(plan.model.num_parameters)} parameters × "
-        f"{plan.precision.effective_bits_per_weight:.2f} bits",
-        "draft_weights": _drafter_words(plan),
-        "kv_target": f"{part.detail} × {format_bytes(plan.kv_budget.bytes_per_token)}, "
-        f"{plan.precision.kv_cache.value}",
-        "activations": f"prefill {format_bytes(plan.memory.prefill_peak_bytes)}, "
-        f"verify {format_bytes(plan.memory.verification_peak_bytes)}",
-    }
-    return (
-        f"{part.basis.value}: {details.get(key) or part.detail or part.basis.value}".removesuffix(
-            f": {part.basis.value}"
-        )
-    )
-
-
-def _drafter_words(plan: Plan) -> str:
-    drafter = plan.drafter
-    if drafter.kind == "medusa":
-        plural = "s" if drafter.num_heads > 1 else ""
-        return f"{drafter.num_heads} Medusa head{plural}, {drafter.dtype.value}"
-    if drafter.kind == "draft_model":
-        return drafter.model.name
-    return drafter.kind
-
-
-def _print_tree(out: Console, plan: Plan) -> None:
-    tree, speed = plan.token_tree(), plan.speed
-    out.print()
-    if plan.tree:
-        levels = "-".join(str(count) for count in tree.nodes_per_level)
-        out.print(
-            f"[bold]Tree[/]   {tree.num_nodes} nodes (root included), {tree.num_leaves} leaves, "
-            f"levels {levels}, {escape(_drafter_words(plan))}"
-        )
-    else:
-        out.print("[bold]Tree[/]   none: plain decoding")
+def _speed_rows(plan: Plan) -> list[tuple[str, str]]:
+    speed = plan.speed
     if speed is None:
-        out.print("[bold]Speed[/]  unknown: give --acceptance-rate to predict it")
-        return
-    out.print(
-        f"[bold]Speed[/]  {speed.tokens_per_step:.3f} tokens/step "
-        f"({escape(speed.acceptance_basis)})"
-    )
-    out.print(
-        f"       {_span(speed.tokens_per_s)} tokens/s; plain {_span(speed.plain_tokens_per_s)}; "
-        f"speed-up {_span(speed.speedup, 2)}"
-    )
+        return [("[bold]Speed[/]", "unknown: give --acceptance-rate to predict it")]
     bound = "arithmetic" if speed.compute_bound else "memory bandwidth"
-    out.print(
-        f"       step {format_seconds(speed.step_s.typical)}, bound by {bound}; "
-        f"prefill {format_seconds(speed.prefill_s.typical)} "
-        f"[dim](priors: {speed.efficiency_class})[/]"
-    )
+    return [
+        ("[bold]Speed[/]", f"{speed.tokens_per_step:.3f} tokens/step ({speed.acceptance_basis})"),
+        (
+            "",
+            f"{_span(speed.tokens_per_s)} tokens/s; plain {_span(speed.plain_tokens_per_s)}; "
+            f"speed-up {_span(speed.speedup, 2)}",
+        ),
+        ("", f"step {_duration(speed.step_s)}, bound by {bound}"),
+        ("", f"prefill {_duration(speed.prefill_s)}; priors of class {speed.efficiency_class}"),
+    ]
 
 
 def _span(span: Span, digits: int = 1) -> str:
     return f"{span.typical:,.{digits}f} ({span.low:,.{digits}f} to {span.high:,.{digits}f})"
 
 
+def _duration(span: Span) -> str:
+    low, high = format_seconds(span.low), format_seconds(span.high)
+    return f"{format_seconds(span.typical)} ({low} to {high})"
+
+
+def _print_pairs(out: Console, rows: list[tuple[str, str]]) -> None:
+    """Print labels with text that wraps beside them; labels are markup, texts are not."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in rows:
+        table.add_row(label, plain(text))
+    out.print(table)
+
+
 def _print_comparison(out: Console, result: SearchResult) -> None:
-    rows = comparison_rows(result)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("side by side")
-    columns = ("nodes", "tokens/step", "buffers", "by Eq. 3", "total, high end", "tokens/s", "×")
-    for name in columns:
-        table.add_column(name, justify="right")
-    for row in rows:
-        fits = "" if row["fits"] else " [red]does not fit[/]"
-        table.add_row(
-            escape(row["name"]),
+    narrow = out.width < NARROW
+    names = ["nodes", "tok/step", "buffers", "by Eq. 3", "total, high", "tokens/s", times_sign()]
+    for name in names[1:] if narrow else names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in comparison_rows(result):
+        refused = "" if row["fits"] else "\n[red]does not fit[/]"
+        cells = [
             str(row["num_nodes"]),
             _number(row["tokens_per_step"], 3),
             format_bytes(row["buffer_bytes"]),
             format_bytes(row["paper_eq3_bytes"]) if row["paper_eq3_bytes"] else "-",
-            format_bytes(row["total_high_bytes"]) + fits,
+            format_bytes(row["total_high_bytes"]) + refused,
             _number(row["tokens_per_s"], 1),
             _number(row["speedup"], 2),
-        )
+        ]
+        table.add_row(plain(row["name"]), *(cells[1:] if narrow else cells))
     out.print()
     out.print(table)
 
@@ -211,21 +191,12 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _print_alternatives(out: Console, result: SearchResult) -> None:
-    words = [
-        f"{row['precision']} {_number(row['tokens_per_s'], 1)} tokens/s, "
-        f"{format_bytes(row['total_high_bytes'])}"
-        for row in alternative_rows(result)
-    ]
-    if words:
+    room = room_for_turns(result)
+    rows = [("[dim]room[/]", f"{room:,} turns of this size fit with this plan")] if room else []
+    for row in alternative_rows(result):
+        speed = _number(row["tokens_per_s"], 1)
+        size = format_bytes(row["total_high_bytes"])
+        rows.append(("[dim]else[/]", f"{row['precision']}: {speed} tokens/s, {size}"))
+    if rows:
         out.print()
-        out.print("[dim]other precisions (--precision any lets them compete):[/]")
-        for line in words:
-            out.print(f"  {escape(line)}")
-
-
-def print_notes(out: Console, plan: Plan) -> None:
-    """Print the notes, then what the plan leaves out."""
-    out.print()
-    for note in plan.notes:
-        out.print(Padding(f"[dim]note:[/] {escape(note)}", (0, 0, 0, 0)))
-    out.print(f"[dim]not modelled: {escape('; '.join(plan.not_modelled))}[/]")
+        _print_pairs(out, rows)

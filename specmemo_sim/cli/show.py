@@ -2,8 +2,8 @@
 
 import click
 
-from specmemo_sim.cli.output import JSON_OPTION, console, print_json
-from specmemo_sim.cli.plan_report import headline_of, print_notes, print_plan_body
+from specmemo_sim.cli.output import JSON_OPTION, print_json, screen
+from specmemo_sim.cli.plan_report import print_body, print_notes
 from specmemo_sim.planner.plan import plan_document, read_plan
 
 
@@ -16,7 +16,7 @@ def command(plan_file: str, as_json: bool) -> int:
     if as_json:
         print_json(plan_document(plan))
         return 0
-    out = console()
-    print_plan_body(out, plan, headline_of(plan))
-    print_notes(out, plan)
+    with screen() as out:
+        print_body(out, plan)
+        print_notes(out, plan)
     return 0

@@ -38,6 +38,8 @@ class ModelEntry(Spec):
     note: str = Field(default="", max_length=500)
     config: dict[str, Any] = Field(min_length=1, max_length=200)
     """Keys and values as in ``config.json``; what is not known is absent."""
+    nulls: tuple[str, ...] = ()
+    """Keys that the file states as null, which TOML cannot write."""
     facts: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Counts that are known although the list behind them is not."""
 
@@ -124,7 +126,8 @@ def nearest_names(name: str, ids: tuple[str, ...]) -> tuple[str, ...]:
 def _suggest(name: str, ids: tuple[str, ...]) -> str:
     near = nearest_names(name, ids)
     if not near:
-        return f"{len(ids)} ids are listed by the catalogue"
+        verb = "models" if "/" in ids[0] else "devices"
+        return f"specmemo {verb} lists its {len(ids)} ids"
     more = f" and {len(near) - _MAX_SHOWN} more" if len(near) > _MAX_SHOWN else ""
     return f"did you mean {', '.join(near[:_MAX_SHOWN])}{more}"
 

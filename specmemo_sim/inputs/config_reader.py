@@ -156,11 +156,12 @@ class ConfigReader:
         value = self.raw(name, note=False)
         if value is None:
             return default
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        # The comparison is false for NaN too, and needs no conversion of a huge integer.
-        if is_number and -_MAX_NUMBER <= value <= _MAX_NUMBER:  # type: ignore[operator]
-            return float(value)  # type: ignore[arg-type]
-        raise self.error(f"{name} must be a number of at most 10^12, not {type(value).__name__}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(f"{name} must be a number, not {str(value)[:40]!r}")
+        # Also false for NaN; a huge integer is compared as it is, since it has no float.
+        if not -_MAX_NUMBER <= value <= _MAX_NUMBER:
+            raise self.error(f"{name} is out of range; allowed is -10^12 to 10^12")
+        return float(value)
 
     def items(self, name: str) -> list[object] | None:
         """A list of at most 4096 entries, or None."""

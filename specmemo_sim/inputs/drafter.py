@@ -11,8 +11,8 @@ from specmemo_sim.inputs.families.parts import embedding, gated_mlp, linear, nor
 from specmemo_sim.inputs.model import AttentionCache, Layer, ModelSpec, Role, Tensor
 from specmemo_sim.spec import Spec
 
-MAX_HEADS = 5
-"""Heads of the published Medusa checkpoints; the paper's Algorithm 1 starts here."""
+VOCABULARY_PADDING = 1024
+"""Rows by which vocabularies of one tokenizer may differ (Qwen2.5: 152,064 and 151,936)."""
 
 
 class NoDrafter(Spec):
@@ -173,6 +173,21 @@ def eagle_from_model(
         raise InputError(
             f"{head.name}: an EAGLE head has one decoder layer, this has {head.num_layers}; "
             "for a whole model use --drafter draft-model"
+        )
+    kind = "eagle3" if third else "eagle"
+    if head.draft_head and head.draft_head != kind:
+        raise InputError(
+            f"{head.name} is an {head.draft_head} head; plan it with --drafter {head.draft_head}"
+        )
+    if not third and head.hidden_size != target.hidden_size:
+        raise InputError(
+            f"{head.name} is {head.hidden_size:,} wide and {target.name} {target.hidden_size:,}; "
+            "an EAGLE head reads its target's features, choose the head made for this target"
+        )
+    if abs(head.vocab_size - target.vocab_size) > VOCABULARY_PADDING:
+        raise InputError(
+            f"{head.name} has {head.vocab_size:,} tokens and {target.name} {target.vocab_size:,}; "
+            "both must share one vocabulary, choose the head made for this target"
         )
     shaped = eagle_like(head, "eagle3" if third else "eagle", draft_vocab)
     return shaped.replace(target_hidden_size=target.hidden_size, vocab_size=target.vocab_size)

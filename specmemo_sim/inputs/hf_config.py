@@ -14,7 +14,7 @@ from specmemo_sim.inputs.model import Layer, ModelSpec
 from specmemo_sim.spec import first_problem
 
 _CORE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-_MAX_LAYERS = 2048
+_MAX_LAYERS = 4096
 _LOGITS_FIELDS = (
     "final_logit_softcapping",
     "logit_scale",
@@ -36,6 +36,7 @@ _TYPE_ALIASES = {
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
     "llama4": "llama4_text",
+    "mistral3": "mistral",
     "mllama": "mllama_text_model",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",

@@ -149,8 +149,12 @@ class ModelSpec(Spec):
     """The checkpoint's ``quantization_config``, checked when weights are counted."""
     logits_copies: Annotated[int, Field(ge=1, le=4)] = 1
     """Sets of logits alive together: two where the model caps or scales them after the LM head."""
+    draft_head: Literal["", "eagle", "eagle3"] = ""
+    """Set for the one-layer head of a drafter, which is no model of its own."""
     draft_vocab_size: Count | None = None
     """Rows of a draft head's own LM head, when its configuration states them."""
+    stored_quantized: bool = False
+    """The checkpoint is quantised, it is not known how: 16-bit sizes are upper bounds."""
     checkpoint_bytes: int | None = Field(default=None, ge=0, le=2**60)
     """Tensor bytes of the checkpoint's files, where they were there to be read."""
     source: str = ""

@@ -16,6 +16,7 @@ _MAX_CONFIG_BYTES = 16 * 2**20
 _MAX_INDEX_BYTES = 64 * 2**20
 _MAX_HEADER_BYTES = 100 * 2**20
 _MAX_SHARDS = 4096
+_MAX_NAME = 150
 _INDEX_NAME = "model.safetensors.index.json"
 
 
@@ -50,24 +51,33 @@ def model_from_entry(entry: ModelEntry) -> ModelSpec:
         ModelConfigError: the entry's facts do not suffice.
     """
     # An EAGLE head is one Llama layer whatever family it drafts for.
-    config = {**entry.config, "model_type": "llama"} if entry.kind else entry.config
+    config: dict[str, object] = {**entry.config, **dict.fromkeys(entry.nulls)}
+    if entry.kind:
+        config["model_type"] = "llama"
     model = model_from_config(config, entry.id)
     notes = list(model.notes)
     if entry.unverified == ("*",):
         notes.append("the catalogue's facts of this model are unverified (no config file was read)")
     elif entry.unverified:
         notes.append(f"unverified in the catalogue: {', '.join(entry.unverified)}")
-    if entry.quantization and model.quantization is None:
+    unknown_format = bool(entry.quantization) and model.quantization is None
+    if unknown_format:
         notes.append(
             f"the checkpoint is quantised ({entry.quantization}) but the catalogue does not know "
             "its settings: 16-bit weights are counted, an upper bound; its config.json gives more"
         )
-    return model.replace(source=entry.source, notes=tuple(notes))
+    heads: dict[str | None, str] = {None: "", "eagle-1/2 draft head": "eagle"}
+    kind = heads.get(entry.kind, "eagle3")
+    return model.replace(
+        source=entry.source, notes=tuple(notes), draft_head=kind, stored_quantized=unknown_format
+    )
 
 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
+    except PermissionError:
+        raise InputError(f"{path}: permission denied; choose a file you may read") from None
     except OSError:
         return False  # a name too long for the file system is no path
 
@@ -92,6 +102,8 @@ def _from_path(path: Path) -> ModelSpec:
 
 
 def _read_config(path: Path, name: str) -> ModelSpec:
+    # A file name may hold bytes that are no text.
+    name = name.encode("utf-8", "replace").decode("utf-8", "replace")[:_MAX_NAME]
     data = read_json(path, max_bytes=_MAX_CONFIG_BYTES, error=ModelConfigError)
     if "weight_map" in data:
         raise InputError(f"{path}: this is a safetensors index; give it its .index.json name")
@@ -149,6 +161,8 @@ def _header_bytes(shards: Iterable[Path]) -> int:
 
 
 def _tensor_sizes(path: Path) -> Iterable[int]:
+    if not path.is_file():
+        raise ModelConfigError(f"{path}: not a regular file; a model folder holds its weight files")
     try:
         with path.open("rb") as file:
             prefix = file.read(8)

@@ -140,6 +140,11 @@ class WeightFormat(Spec):
         parent, found, _ = module.rpartition(".experts.")
         return bool(found) and self.skip.matches(f"{parent}.experts", "")
 
+    @property
+    def num_patterns(self) -> int:
+        """Module patterns of all lists together."""
+        return sum(len(names.patterns) for names in self._name_lists())
+
     def _name_lists(self) -> Iterator[Names]:
         yield self.skip
         for rule in self.rules:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from specmemo_sim.errors import InputError
 from specmemo_sim.spec import Spec
 
 Tokens = Annotated[int, Field(ge=1, le=2**26, strict=True)]
@@ -23,10 +24,10 @@ class Workload(Spec):
     """Sequences decoded together."""
     turns: Annotated[int, Field(ge=1, le=10**6, strict=True)] | None = None
     """Question-and-answer turns that stay in the cache; None when only ``context`` counts."""
-    prompt_tokens: Tokens = DEFAULT_PROMPT_TOKENS
-    """New prompt tokens of each turn."""
-    output_tokens: Tokens = DEFAULT_OUTPUT_TOKENS
-    """Generated tokens of each turn."""
+    prompt_tokens: Tokens | None = None
+    """New prompt tokens of each turn; None means 64, or what a context alone leaves to it."""
+    output_tokens: Tokens | None = None
+    """Generated tokens of each turn; None means 256, at most half of a small context."""
     context: Tokens | None = None
     """Tokens the cache is limited to; None means the model's own limit."""
     prefill_chunk: Tokens = 2048
@@ -63,36 +64,64 @@ def token_budget(workload: Workload, max_position_embeddings: int | None) -> Tok
     Args:
         workload: The conversation.
         max_position_embeddings: Tokens the model was made for, None when unknown.
+
+    Raises:
+        InputError: one turn alone passes the limit.
     """
     limit = workload.context or max_position_embeddings
-    per_turn = workload.prompt_tokens + workload.output_tokens
+    prompt, output = turn_tokens(workload, max_position_embeddings)
+    if limit is not None and prompt + output > limit:
+        whose = "--context" if workload.context else "the model's positions"
+        raise InputError(
+            f"one turn of {prompt:,} + {output:,} tokens does not fit {whose} of {limit:,}; "
+            "lower --prompt-tokens or --output-tokens, or raise --context"
+        )
     if workload.turns is None and workload.context is not None:
-        prompt = max(1, workload.context - workload.output_tokens)
         return TokenBudget(workload.context, workload.context, workload.context, prompt, None)
     turns = workload.turns or 1
+    per_turn = prompt + output
     wanted = turns * per_turn
     tokens = wanted if limit is None else min(wanted, limit)
     return TokenBudget(
         wanted_tokens=wanted,
         tokens=tokens,
         limit_tokens=limit,
-        prompt_tokens=min(workload.prompt_tokens, tokens),
+        prompt_tokens=prompt,
         turns_held=min(turns, tokens // per_turn),
     )
 
 
-def mean_context(workload: Workload, budget: TokenBudget) -> int:
+def turn_tokens(workload: Workload, max_position_embeddings: int | None) -> tuple[int, int]:
+    """(prompt, output) tokens of one turn, with what the user left open filled in.
+
+    An open answer is 256 tokens, at most half of the limit. An open prompt is 64 tokens, at most
+    the rest; a context without turns is filled by one prompt and its answer.
+    """
+    limit = workload.context or max_position_embeddings
+    prompt, output = workload.prompt_tokens, workload.output_tokens
+    if output is None:
+        room = DEFAULT_OUTPUT_TOKENS if limit is None else min(DEFAULT_OUTPUT_TOKENS, limit // 2)
+        output = max(1, room if prompt is None or limit is None else min(room, limit - prompt))
+    if prompt is None:
+        fills = workload.turns is None and workload.context is not None
+        rest = DEFAULT_PROMPT_TOKENS if limit is None else max(1, limit - output)
+        prompt = rest if fills else min(DEFAULT_PROMPT_TOKENS, rest)
+    return prompt, output
+
+
+def mean_context(workload: Workload, max_position_embeddings: int | None) -> int:
     """Tokens in the cache on average over the generated tokens, at least 1.
 
     Turn k of p + o tokens generates behind k*(p + o) + p tokens, half of its own answer included;
     past the limit the oldest tokens are dropped. With a context alone the answer ends it.
     """
-    per_turn = workload.prompt_tokens + workload.output_tokens
-    answer = workload.output_tokens // 2
+    budget = token_budget(workload, max_position_embeddings)
+    prompt, output = turn_tokens(workload, max_position_embeddings)
+    answer = output // 2
     if workload.turns is None and workload.context is not None:
-        return max(1, budget.tokens - min(answer, budget.tokens // 2))
-    turns = workload.turns or 1
-    first = workload.prompt_tokens + answer
+        return max(1, budget.tokens - answer)
+    turns, per_turn = workload.turns or 1, prompt + output
+    first = prompt + answer
     # Turns whose mean stays below what the cache holds; all later ones see a full cache.
     growing = min(turns, max(0, (budget.tokens - first) // per_turn + 1))
     total = growing * first + per_turn * (growing * (growing - 1) // 2)

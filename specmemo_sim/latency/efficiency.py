@@ -153,11 +153,13 @@ def _measured_compute_fraction(device: DeviceSpec) -> FractionRange | None:
         return None
     low, high = measured.low / peak, measured.high / peak
     typical = (low + high) / 2
-    return FractionRange(
-        low=min(low, (1 - _CARD_SPREAD) * typical),
-        typical=typical,
-        high=max(high, (1 + _CARD_SPREAD) * typical),
-    )
+    fractions = {
+        "low": min(low, (1 - _CARD_SPREAD) * typical),
+        "typical": typical,
+        "high": max(high, (1 + _CARD_SPREAD) * typical),
+    }
+    where = f"device {device.id!r}: compute.measured_gemm_fp16 over compute.dense.fp16"
+    return validated(FractionRange, fractions, where, CatalogError)
 
 
 @functools.cache

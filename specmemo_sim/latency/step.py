@@ -6,7 +6,6 @@ from specmemo_sim.inputs.device import DeviceSpec
 from specmemo_sim.inputs.drafter import Drafter
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import ModelSpec
-from specmemo_sim.inputs.quantization_schemes import WeightFormat
 from specmemo_sim.latency.drafting import draft_work
 from specmemo_sim.latency.efficiency import Efficiency, efficiency_of
 from specmemo_sim.latency.roofline import (
@@ -19,7 +18,7 @@ from specmemo_sim.latency.roofline import (
     target_work,
 )
 from specmemo_sim.memory.kv_cache import CachePolicy
-from specmemo_sim.memory.weights import weight_bytes, weight_stream
+from specmemo_sim.memory.weights import WeightStream
 
 _ENDS = (0, 1, 2)
 """Fast, typical and slow end of the efficiency priors."""
@@ -54,7 +53,10 @@ class SpeedSetup:
 
     model: ModelSpec
     device: DeviceSpec
-    weights: WeightFormat
+    weights: WeightStream
+    """How many bytes of weights a pass over so many tokens reads."""
+    low_bit: bool
+    """Whether weights are held in fewer than 16 bits."""
     compute_dtype: DType
     cache: CachePolicy
     draft_cache: CachePolicy
@@ -75,9 +77,7 @@ class SpeedModel:
         self.efficiency: Efficiency = efficiency_of(setup.device)
         self._bytes_per_s = setup.device.require_bandwidth()
         self._flop_per_s = setup.device.require_dense_rate(setup.compute_dtype)
-        self._weights = weight_stream(setup.model, setup.weights)
-        stored = weight_bytes(setup.model, setup.weights)
-        self._low_bit_rate = LOW_BIT_RATE if stored.quantized_parameters else (1.0, 1.0, 1.0)
+        self._low_bit_rate = LOW_BIT_RATE if setup.low_bit else (1.0, 1.0, 1.0)
         self._verifications: dict[int, StepWork] = {}
 
     def plain(self) -> Speed:
@@ -121,7 +121,7 @@ class SpeedModel:
     def _target(self, nodes: int, context: int, logits_rows: int) -> StepWork:
         setup = self.setup
         forward = Pass(nodes, context, setup.batch, logits_rows)
-        return target_work(setup.model, self._weights, setup.cache, forward)
+        return target_work(setup.model, setup.weights, setup.cache, forward)
 
     def _speed(self, verification: StepWork, drafting: StepWork, tokens_per_step: float) -> Speed:
         # Drafting and verification are separate passes: their bytes do not overlap in time.

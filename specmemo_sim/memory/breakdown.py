@@ -7,7 +7,7 @@ from specmemo_sim.inputs.device import DeviceSpec
 from specmemo_sim.inputs.drafter import Drafter, DraftModel, EagleHead, MedusaHeads, NoDrafter
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import ModelSpec
-from specmemo_sim.inputs.workload import TokenBudget, Workload, token_budget
+from specmemo_sim.inputs.workload import TokenBudget, Workload, token_budget, turn_tokens
 from specmemo_sim.memory.activations import pass_activations
 from specmemo_sim.memory.buffers import (
     BufferModel,
@@ -153,7 +153,12 @@ class MemoryModel:
         slots = self._root_slot + (shape.num_nodes - 1) * self._slot if shape.num_nodes > 1 else 0
         setup = self.setup
         parts = (
-            _exact("target_weights", "target weights", setup.weight_bytes),
+            _exact(
+                "target_weights",
+                "target weights",
+                setup.weight_bytes,
+                "an upper bound" if setup.model.stored_quantized else "",
+            ),
             _exact("tower_weights", "vision/audio tower", setup.tower_bytes),
             _exact("draft_weights", "draft weights", self._draft_weights),
             _exact("kv_target", "KV cache, target", self._kv, f"{self.budget.tokens:,} tokens"),
@@ -199,7 +204,8 @@ class MemoryModel:
         setup, workload = self.setup, self.setup.workload
         chunk = min(self.budget.prompt_tokens, workload.prefill_chunk)
         tokens = workload.batch * chunk
-        behind_prefix = self.budget.tokens > chunk + workload.output_tokens
+        _, output = turn_tokens(workload, setup.model.max_position_embeddings)
+        behind_prefix = self.budget.tokens > chunk + output
         # A pass behind a prefix needs its mask twice: as booleans, and cast to the scores' type.
         mask = tokens * self.budget.tokens * (1 + self._element_bytes) if behind_prefix else 0
         models = [setup.model]

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from specmemo_sim.errors import InputError
+from specmemo_sim.errors import InputError, ModelConfigError
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import Layer, ModelSpec, Role, Tensor
 from specmemo_sim.inputs.quantization_schemes import WeightFormat
 from specmemo_sim.memory.weight_storage import matrix_bytes
+
+_MAX_MATCHES = 1_000_000
+"""Patterns times layers; lists of real checkpoints stay below 50,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,11 @@ def weight_stream(model: ModelSpec, weight_format: WeightFormat) -> WeightStream
 
 
 def _language(model: ModelSpec, weight_format: WeightFormat) -> Iterator[_Stored]:
+    if weight_format.num_patterns * model.num_layers > _MAX_MATCHES:
+        raise ModelConfigError(
+            f"{model.name}: {weight_format.num_patterns:,} module patterns are too many to match "
+            f"in {model.num_layers:,} layers; name modules by one pattern instead of one by one"
+        )
     for tensor in model.outer + model.shared_layer_tensors:
         size_bytes, quantized = _cost(tensor, weight_format, tensor.name, model.dtype)
         yield _Stored(tensor, None, size_bytes, quantized)

@@ -8,12 +8,12 @@ from specmemo_sim.acceptance.profile import AcceptanceProfile
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.drafter import Drafter, MedusaHeads, NoDrafter
 from specmemo_sim.inputs.dtypes import DType
-from specmemo_sim.inputs.workload import mean_context
+from specmemo_sim.inputs.workload import Workload, mean_context
 from specmemo_sim.latency.step import Speed, SpeedModel, SpeedSetup
 from specmemo_sim.memory.breakdown import PLAIN, MemoryBreakdown, MemoryModel, Setup
 from specmemo_sim.memory.buffers import BufferModel, TreeShape
 from specmemo_sim.memory.kv_cache import CachePolicy, has_recurrent_state
-from specmemo_sim.memory.weights import WeightBytes, weight_bytes
+from specmemo_sim.memory.weights import WeightBytes, weight_bytes, weight_stream
 from specmemo_sim.planner.drafting import Proposal
 from specmemo_sim.planner.precision import Tier
 from specmemo_sim.planner.request import PlanRequest
@@ -64,7 +64,7 @@ class TierModels:
         self.request = request
         self.tier = tier
         self._dtype = dtype
-        self._weights: WeightBytes = weight_bytes(request.model, tier.format)
+        self.weights: WeightBytes = weight_bytes(request.model, tier.format)
         self.cache = CachePolicy(tier.kv_dtype, request.drop_outside_window, request.expand_latent)
         # The drafter's cache keeps 16 bits whatever the target's has, as engines do by default.
         self.draft_cache = CachePolicy(dtype, request.drop_outside_window, request.expand_latent)
@@ -75,26 +75,32 @@ class TierModels:
             SpeedSetup(
                 model=request.model,
                 device=request.device,
-                weights=tier.format,
+                weights=weight_stream(request.model, tier.format),
+                low_bit=self.weights.quantized_parameters > 0,
                 compute_dtype=dtype,
                 cache=self.cache,
                 draft_cache=self.draft_cache,
                 batch=request.workload.batch,
-                mean_context=mean_context(request.workload, self.budget),
+                mean_context=mean_context(request.workload, request.model.max_position_embeddings),
             )
         )
 
-    def memory_model(self, drafter: Drafter, buffers: BufferModel | None = None) -> MemoryModel:
-        """The memory of this tier with a drafter."""
+    def memory_model(
+        self,
+        drafter: Drafter,
+        buffers: BufferModel | None = None,
+        workload: Workload | None = None,
+    ) -> MemoryModel:
+        """The memory of this tier with a drafter; other buffers or workload than requested."""
         request = self.request
         return MemoryModel(
             Setup(
                 model=request.model,
                 device=request.device,
                 drafter=drafter,
-                workload=request.workload,
-                weight_bytes=self._weights.total,
-                tower_bytes=self._weights.tower_bytes if request.with_tower else 0,
+                workload=workload or request.workload,
+                weight_bytes=self.weights.total,
+                tower_bytes=self.weights.tower_bytes if request.with_tower else 0,
                 activation_dtype=self._dtype,
                 cache=self.cache,
                 draft_cache=self.draft_cache,

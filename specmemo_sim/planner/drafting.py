@@ -8,6 +8,7 @@ import numpy as np
 from specmemo_sim.acceptance.profile import AcceptanceProfile, list_profiles, load_profile
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.drafter import (
+    VOCABULARY_PADDING,
     Drafter,
     DraftModel,
     EagleHead,
@@ -22,8 +23,6 @@ from specmemo_sim.tree.optimize import GrowthSequence, best_first_sizes, largest
 
 MAX_CHAIN = 16
 """Longest chain of draft tokens that is considered without acceptance data per depth."""
-VOCABULARY_PADDING = 1024
-"""Rows by which vocabularies of one tokenizer may differ (Qwen2.5: 152,064 and 151,936)."""
 
 
 class DrafterChoice(StrEnum):

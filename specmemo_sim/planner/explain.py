@@ -94,6 +94,7 @@ def _remedies(request: PlanRequest) -> list[Remedy]:
         _lower_precision,
         _smaller_model,
         _next_devices,
+        _less_reserved,
     )
     return [remedy for check in checks if (remedy := check(request)) is not None]
 
@@ -127,7 +128,9 @@ def _shorter_context(request: PlanRequest) -> Remedy | None:
     workload = request.workload
     if workload.context is None or workload.turns is not None:
         return None
-    most = _largest(workload.context, lambda tokens: _with(request, context=tokens))
+    # A prompt and an answer are a token each at least, and a stated prompt stays as it is.
+    least = (workload.prompt_tokens or 1) + (workload.output_tokens or 1)
+    most = _largest(workload.context, lambda tokens: _with(request, context=tokens), least)
     if most is None or most >= workload.context:
         return None
     return Remedy("context", f"{most:,} tokens of context: --context {most}")
@@ -198,6 +201,14 @@ def _next_devices(request: PlanRequest) -> Remedy | None:
     return Remedy("device", f"a larger device: {names}")
 
 
+def _less_reserved(request: PlanRequest) -> Remedy | None:
+    least = least_memory(request).high_bytes - request.reserved_bytes
+    left = request.device.usable_bytes - least
+    if not 0 <= left < request.reserved_bytes:
+        return None
+    return Remedy("reserved", f"other programs may hold {format_bytes(left)} at most: --reserved")
+
+
 def _fits_somehow(request: PlanRequest) -> bool:
     """Whether a request for another model or device fits; one that cannot be planned does not."""
     try:
@@ -206,11 +217,11 @@ def _fits_somehow(request: PlanRequest) -> bool:
         return False
 
 
-def _largest(limit: int, changed: Callable[[int], PlanRequest]) -> int | None:
-    """Largest number in [1, limit] whose request fits; memory never falls as it grows."""
-    if not fits(changed(1)):
+def _largest(limit: int, changed: Callable[[int], PlanRequest], least: int = 1) -> int | None:
+    """Largest number in [least, limit] whose request fits; memory never falls as it grows."""
+    if least > limit or not fits(changed(least)):
         return None
-    low, high = 1, limit
+    low, high = least, limit
     while low < high:
         middle = (low + high + 1) // 2
         if fits(changed(middle)):

@@ -36,9 +36,8 @@ _NOT_MODELLED = (
 def make_plan(result: SearchResult) -> Plan:
     """The plan of the best candidate; when nothing fits, of the one that needs least memory."""
     best, request = result.best, result.request
-    models = TierModels(request, best.tier, result.compute_dtype)
+    models = result.models
     budget = models.budget
-    weights = weight_bytes(request.model, best.tier.format)
     tree = best.tree()
     return Plan(
         specmemo_version=__version__,
@@ -50,7 +49,7 @@ def make_plan(result: SearchResult) -> Plan:
         tree=tree.paths(),
         precision=Precision(
             weights=best.tier.weights,
-            effective_bits_per_weight=weights.bits_per_weight,
+            effective_bits_per_weight=models.weights.bits_per_weight,
             kv_cache=models.cache.dtype,
             draft_kv_cache=models.draft_cache.dtype,
             activations=result.compute_dtype,
@@ -131,7 +130,7 @@ def _span(estimate: Estimate) -> Span:
 
 def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
     request, model = result.request, result.request.model
-    notes = [*result.notes, *model.notes]
+    notes = [*_precision_notes(result), *result.notes, *model.notes, *result.best.tier.format.notes]
     if truncated:
         limit = request.workload.context or model.max_position_embeddings
         notes.insert(0, f"the turns pass the context of {limit:,} tokens: the oldest are dropped")
@@ -143,7 +142,7 @@ def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
             "the model was made for",
         )
     if has_windows(model):
-        notes.append(_window_note(result))
+        notes += _window_note(result)
     if result.best.tier.kv_dtype is DType.FP8 and request.device.dense_rate(DType.FP8) is None:
         notes.append(
             f"{request.device.name} has no fp8 arithmetic: an fp8 KV cache needs kernels that "
@@ -157,7 +156,21 @@ def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _window_note(result: SearchResult) -> str:
+def _precision_notes(result: SearchResult) -> list[str]:
+    """A word when precision was lowered to fit, or speculation left out for want of memory."""
+    notes = []
+    if result.lowered:
+        notes.append(f"{result.best.tier.label}: nothing fits in a higher precision")
+    if result.left_out is not None:
+        needed = format_bytes(result.left_out.memory.high_bytes)
+        notes.append(
+            f"speculation would be faster but does not fit: {result.left_out.drafter.kind} with "
+            f"{result.left_out.shape.num_nodes} nodes needs {needed}"
+        )
+    return notes
+
+
+def _window_note(result: SearchResult) -> list[str]:
     """Both sizes of a cache with windows, since engines differ in what they keep."""
     request, dtype = result.request, result.best.tier.kv_dtype
     sizes = (
@@ -165,11 +178,13 @@ def _window_note(result: SearchResult) -> str:
         for drop in (False, True)
     )
     full, windowed = (format_bytes(size, 3) for size in sizes)
+    if full == windowed:
+        return []
     kept = "only their window" if request.drop_outside_window else "every token"
-    return (
+    return [
         f"sliding-window layers keep {kept} here; the KV cache is {full} with every token kept "
         f"and {windowed} with windows only (--kv-cache full or window)"
-    )
+    ]
 
 
 def _checkpoint_note(result: SearchResult) -> list[str]:

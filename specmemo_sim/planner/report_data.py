@@ -5,29 +5,54 @@ from typing import Any
 from specmemo_sim.memory.buffers import TreeShape, paper_buffer_bytes
 from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes, kv_bytes_per_token
 from specmemo_sim.planner.candidates import Candidate
-from specmemo_sim.planner.explain import Obstacle, most_turns
+from specmemo_sim.planner.explain import Obstacle
 from specmemo_sim.planner.make_plan import speedup
 from specmemo_sim.planner.plan import Plan, plan_document
 from specmemo_sim.planner.search import SearchResult
 
+_MAX_TURNS = 10**6
+
 
 def summary(result: SearchResult) -> dict[str, Any]:
     """The verdict with the headline figures."""
-    best = result.best
+    best, fits = result.best, result.margin_bytes >= 0
     return {
         "verdict": result.status.value,
-        "fits": result.margin_bytes >= 0,
+        "fits": fits,
         "total_bytes": best.memory.typical_bytes,
         "total_high_bytes": best.memory.high_bytes,
         "usable_bytes": result.usable_bytes,
         "usable_basis": result.request.device.usable_basis,
         "margin_bytes": result.margin_bytes,
-        "most_turns": most_turns(result.request),
-        "tokens_per_s": best.speed.tokens_per_s.typical if best.speed else None,
+        "room_for_turns": room_for_turns(result),
+        "tokens_per_s": best.speed.tokens_per_s.typical if best.speed and fits else None,
         "num_parameters": result.request.model.num_parameters,
         "kv_cache_bytes": _kv_both_ways(result),
         "num_evaluated": result.num_evaluated,
     }
+
+
+def room_for_turns(result: SearchResult) -> int | None:
+    """Most turns the chosen configuration has memory for.
+
+    None without turns, when nothing fits, or when the context limit ends a chat before memory does.
+    """
+    workload, best = result.request.workload, result.best
+    if workload.turns is None or result.margin_bytes < 0:
+        return None
+
+    def fits(turns: int) -> bool:
+        longer = workload.replace(turns=turns)
+        memory = result.models.memory_model(best.drafter, workload=longer).at(best.shape)
+        return memory.high_bytes <= result.usable_bytes
+
+    low, high = workload.turns, _MAX_TURNS
+    if fits(high):
+        return None
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _kv_both_ways(result: SearchResult) -> dict[str, int]:

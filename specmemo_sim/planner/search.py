@@ -52,10 +52,30 @@ class SearchResult:
     alternatives: tuple[Candidate, ...]
     """Fastest of each other precision that was or could be considered, fitting or not."""
     compute_dtype: DType
-    tokens: int
-    """Tokens of one sequence at the end of its last turn."""
+    models: TierModels
+    """Memory and speed of the best one's precision."""
+    left_out: Candidate | None
+    """Fastest speculation that does not fit, when plain decoding was chosen for that reason."""
     num_evaluated: int
     notes: tuple[str, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one sequence at the end of its last turn."""
+        return self.models.budget.tokens
+
+    @property
+    def lowered(self) -> bool:
+        """Whether weights or cache are held in fewer bits than the first choice has."""
+        first = tiers(
+            self.request.model,
+            self.request.precision,
+            self.request.kv_precision,
+            self.compute_dtype,
+        )[0]
+        fits = self.status is SearchStatus.FITS
+        automatic = self.request.precision is not PrecisionPolicy.ANY
+        return fits and automatic and self.best.tier.label != first.label
 
     @property
     def margin_bytes(self) -> int:
@@ -177,7 +197,8 @@ class _Search:
             reference=self._reference(models),
             alternatives=alternatives,
             compute_dtype=self.dtype,
-            tokens=models.budget.tokens,
+            models=models,
+            left_out=self._left_out(best),
             num_evaluated=self.num_evaluated,
             notes=tuple(note for note in (dtype_note, *self._notes()) if note),
         )
@@ -193,6 +214,13 @@ class _Search:
         for proposal in self.proposals:
             candidates += models.speculative(proposal)
         return candidates
+
+    def _left_out(self, best: Candidate) -> Candidate | None:
+        """The fastest speculation that would beat plain decoding but does not fit."""
+        if best.speculative or self.request.drafter is DrafterChoice.NONE:
+            return None
+        others = [c for c in self.candidates(best.tier) if c.tokens_per_s > best.tokens_per_s]
+        return max(others, key=_rank, default=None)
 
     def _plain_allowed(self) -> bool:
         """Plain decoding competes unless the user asked for a drafter whose speed is unknown."""

@@ -1,5 +1,6 @@
 """Trees and profiles of the catalogue by name, or the user's own files of the same form by path."""
 
+import os
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -43,6 +44,10 @@ def load_entry(
     """
     if isinstance(name, Path) or str(name).endswith(".toml"):
         return validated(kind, read_toml(name, error=error), shown_path(name), error)
+    if os.path.exists(name):
+        raise CatalogError(
+            f"{shown_path(name)} is no .toml file; give a TOML file or a bundled name"
+        )
     known = list_entries(folder)
     if name not in known:
         nearest = nearest_names(str(name), known) or known

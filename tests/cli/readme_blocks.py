@@ -5,6 +5,7 @@ Run ``python tests/cli/readme_blocks.py`` to refresh README.md.
 
 import contextlib
 import io
+import os
 import re
 import shlex
 from pathlib import Path
@@ -26,10 +27,14 @@ def output_of(command: str) -> str:
     """What a ``specmemo ...`` command prints to stdout, trailing blanks removed."""
     program, *arguments = shlex.split(command)
     assert program == "specmemo", command
-    stream = io.StringIO()
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+    columns = os.environ.pop("COLUMNS", None)
     with contextlib.redirect_stdout(stream):
         run(arguments)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    if columns is not None:
+        os.environ["COLUMNS"] = columns
+    return raw.getvalue().decode("utf-8")
 
 
 def refreshed(text: str) -> str:

@@ -1,6 +1,7 @@
 """Bad input gives one clear line and the right exit code; nothing is written."""
 
 import json
+import os
 
 import pytest
 
@@ -128,6 +129,31 @@ def test_a_device_without_bandwidth_is_refused(specmemo, tmp_path):
         (["--drafter-model", "gpt2"], "--drafter-model"),
         (["--dtype", "fp5"], "fp5"),
         (["-d", "A100"], "a100"),
+        (["--dtype", "int4"], "int4"),
+        (["--dtype", "fp32"], "fp32"),
+        (["--dtype", "bf16", "--precision", "fp16"], "contradicts"),
+        (["--tree", "mc_sim_7b_63", "--max-heads", "2"], "--max-heads"),
+        (["--tree", "mc_sim_7b_63", "--max-nodes", "9"], "--max-nodes"),
+        (["--drafter", "none", "--max-heads", "2"], "--max-heads"),
+        (["--drafter", "eagle", "--profile", "medusa-vicuna-7b"], "--profile"),
+        (["--tree", "mc_sim_7b_63", "--drafter", "eagle"], "--tree"),
+        (
+            ["--context", "100", "--turns", "3", "--prompt-tokens", "50", "--output-tokens", "51"],
+            "one turn",
+        ),
+        (["--context", "4096", "--prompt-tokens", "5000"], "one turn"),
+        (
+            ["--drafter", "eagle", "--drafter-model", "yuhuili/EAGLE-Vicuna-13B-v1.3"],
+            "wide",
+        ),
+        (
+            ["--drafter", "eagle", "--drafter-model", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"],
+            "eagle3",
+        ),
+        (
+            ["--drafter", "eagle3", "--drafter-model", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"],
+            "vocabulary",
+        ),
     ],
 )
 def test_bad_values_are_refused_in_one_line(options, word, specmemo, tmp_path):
@@ -166,3 +192,62 @@ def test_filters_that_leave_nothing_are_refused(specmemo):
     refused(specmemo("devices", "nvidia-rtx-9999"))
     refused(specmemo("models", "--search", "no such model"))
     refused(specmemo("models", "lmsys/vicuna-7b-v1.3", "--context", "0"))
+
+
+def test_a_draft_head_is_no_model(specmemo):
+    assert "draft head" in refused(specmemo("plan", "yuhuili/EAGLE-Vicuna-7B-v1.3", "-d", DEVICE))
+
+
+def test_a_measured_rate_far_above_the_peak_is_refused(specmemo, tmp_path):
+    """A slipped decimal in a device file is named, not crashed on."""
+    device = tmp_path / "typo.toml"
+    device.write_text(
+        'schema_version = 1\nid = "x"\nname = "X"\nvendor = "nvidia"\nkind = "desktop"\n'
+        '[memory]\ncapacity = "24 GiB"\nbandwidth = "900 GB/s"\nsource = "unverified"\n'
+        '[compute]\nsource = "unverified"\nmeasured_source = "unverified"\n'
+        '[compute.measured_gemm_fp16]\nlow = "160 TFLOP/s"\nhigh = "165 TFLOP/s"\n'
+        '[compute.dense]\nfp16 = "16.5 TFLOP/s"\n[chip]\narch = "sm_89"\nsource = "unverified"\n'
+    )
+    assert "measured_gemm_fp16" in refused(specmemo("devices", device))
+
+
+def test_options_that_have_no_effect_are_refused(specmemo):
+    refused(specmemo("devices", "nvidia-t4", "--kind", "laptop"))
+    refused(specmemo("models", "gpt2", "--families"))
+    refused(specmemo("devices", "--search", "no such device", "--json"))
+
+
+def test_a_pipe_in_a_model_folder_is_refused_at_once(specmemo, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    os.mkfifo(tmp_path / "model.safetensors")
+    assert "regular file" in refused(specmemo("models", tmp_path))
+
+
+@pytest.mark.parametrize("text", ["[/]", "[red]x[/red]", "a\x1b[31mb", "a\u202eb", "a\x00b"])
+def test_strings_from_outside_neither_style_nor_break_the_output(text, specmemo, tmp_path):
+    """Markup is printed as it stands, control and direction characters as question marks."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": text, "text_config": LLAMA}))
+    code, out, _ = specmemo("models", config)
+    assert code == 0
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    if text.startswith("["):
+        assert text in out
+
+
+def test_an_error_line_is_short_however_long_the_value(specmemo, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(
+        json.dumps({"kind": "specmemo-plan", "schema_version": 1, "drafter": {"kind": "A" * 10**5}})
+    )
+    assert len(refused(specmemo("show", plan))) < 700
+
+
+def test_lists_of_module_names_are_bounded(specmemo, tmp_path):
+    config = tmp_path / "config.json"
+    names = [f"model.layers.{number}.mlp.up_proj" for number in range(4000)]
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 16, "modules_to_not_convert": names}
+    deep = {**LLAMA, "num_hidden_layers": 2048, "quantization_config": awq}
+    config.write_text(json.dumps(deep))
+    assert "too many" in refused(specmemo("plan", config, "-d", DEVICE))

@@ -9,6 +9,7 @@ from specmemo_sim.inputs.quantization import cast_format, uniform_format
 from specmemo_sim.latency.roofline import StepWork, roofline_seconds
 from specmemo_sim.latency.step import SpeedModel, SpeedSetup
 from specmemo_sim.memory.kv_cache import CachePolicy
+from specmemo_sim.memory.weights import weight_stream
 
 from strategies import devices, models
 
@@ -19,11 +20,13 @@ shares = st.floats(0, 1)
 @st.composite
 def speed_models(draw):
     policy = CachePolicy(DType.FP16)
+    model, low_bit = draw(models()), draw(st.booleans())
     return SpeedModel(
         SpeedSetup(
-            model=draw(models()),
+            model=model,
             device=draw(devices()),
-            weights=draw(st.sampled_from([cast_format(DType.FP16), uniform_format(8)])),
+            weights=weight_stream(model, uniform_format(8) if low_bit else cast_format(DType.FP16)),
+            low_bit=low_bit,
             compute_dtype=DType.FP16,
             cache=policy,
             draft_cache=policy,

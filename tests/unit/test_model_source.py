@@ -95,14 +95,18 @@ def test_a_short_name_is_enough_when_it_is_unique():
     assert load_model("vicuna-7b-v1.3") == load_model("lmsys/vicuna-7b-v1.3")
 
 
-INCOMPLETE = {"Qwen/Qwen3.5-9B", "google/gemma-4-12b"}
+INCOMPLETE = {
+    "Qwen/Qwen3.5-9B",
+    "google/gemma-4-12b",
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+}
 """Bundled entries whose facts are too few, each refused by name of what is missing."""
 
 
 @pytest.mark.parametrize("model_id", model_ids())
 def test_every_bundled_model_can_be_read_or_says_what_is_missing(model_id):
     if model_id in INCOMPLETE:
-        with pytest.raises(InputError, match="missing"):
+        with pytest.raises(InputError, match=r"missing|block_configs"):
             load_model(model_id)
         return
     model = load_model(model_id)

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.workload import Workload, mean_context, token_budget
 
 
@@ -26,6 +27,27 @@ def test_the_models_positions_limit_what_is_kept():
 def test_a_stated_context_replaces_the_models_positions():
     assert budget(1050, turns=20, prompt_tokens=60, output_tokens=40, context=4000).tokens == 2000
     assert budget(1050, turns=20, prompt_tokens=60, output_tokens=40, context=500).tokens == 500
+
+
+def test_a_turn_that_cannot_fit_is_refused():
+    for fields in (
+        {"turns": 3, "prompt_tokens": 60, "output_tokens": 41, "context": 100},
+        {"context": 4096, "prompt_tokens": 5000},
+        {"turns": 1, "prompt_tokens": 2000, "output_tokens": 100},
+    ):
+        with pytest.raises(InputError, match="one turn of"):
+            budget(2048, **fields)
+
+
+def test_a_given_prompt_is_honoured_with_a_context_alone():
+    assert budget(context=4096, prompt_tokens=1000).prompt_tokens == 1000
+    assert budget(context=100, prompt_tokens=99).prompt_tokens == 99
+
+
+def test_defaults_shrink_to_a_small_model():
+    """A model of 128 positions gets a turn of 64 + 64 tokens, not an error."""
+    result = budget(128, turns=5)
+    assert (result.tokens, result.prompt_tokens, result.turns_held) == (128, 64, 1)
 
 
 def test_a_context_alone_is_filled_exactly_and_the_prompt_leaves_room_for_the_answer():
@@ -56,9 +78,9 @@ def test_the_mean_context_is_the_average_over_generated_tokens():
             start = turn * (prompt + output) + prompt
             seen += [min(start + step, budget_.tokens) for step in range(output)]
         exact = sum(seen) / len(seen)
-        assert abs(mean_context(workload, budget_) - exact) <= 2
+        assert abs(mean_context(workload, limit) - exact) <= 2
 
 
 def test_a_filled_context_is_decoded_at_its_end():
     workload = Workload(context=131_072, output_tokens=256)
-    assert mean_context(workload, token_budget(workload, None)) == 131_072 - 128
+    assert mean_context(workload, None) == 131_072 - 128
