@@ -1,0 +1,161 @@
+"""What a plan says beside its numbers: lowered precision, dropped turns, windows, checkpoints."""
+
+import pytest
+
+from specmemo_sim.inputs.catalog import load_device
+from specmemo_sim.inputs.device import with_memory
+from specmemo_sim.inputs.drafter import MtpLayers
+from specmemo_sim.inputs.model_source import load_model
+from specmemo_sim.inputs.workload import Workload
+from specmemo_sim.planner.drafting import DrafterChoice
+from specmemo_sim.planner.explain import explain
+from specmemo_sim.planner.make_plan import make_plan
+from specmemo_sim.planner.precision import KvPrecision, PrecisionPolicy
+from specmemo_sim.planner.report_data import room_for_turns
+from specmemo_sim.planner.request import PlanRequest
+from specmemo_sim.planner.search import SearchStatus, plan_search
+
+from model_inventories import llama_spec
+
+GIB = 2**30
+
+
+def plan_of(model, device="nvidia-titan-rtx", memory=None, workload=None, **fields):
+    device = load_device(device)
+    if memory is not None:
+        device = with_memory(device, memory)
+    model = load_model(model) if isinstance(model, str) else model
+    request = PlanRequest(
+        model=model, device=device, workload=workload or Workload(turns=2), **fields
+    )
+    return plan_search(request)
+
+
+def notes(result):
+    return " | ".join(make_plan(result).notes)
+
+
+def test_lowered_weights_are_said():
+    result = plan_of("lmsys/vicuna-7b-v1.3", memory=8 * GIB)
+    assert result.lowered
+    assert "nothing fits in a higher precision" in notes(result)
+
+
+def test_an_fp8_cache_on_a_device_without_fp8_is_said():
+    result = plan_of(
+        "lmsys/vicuna-7b-v1.3",
+        workload=Workload(context=30_000),
+        kv_precision=KvPrecision.FP8,
+        precision=PrecisionPolicy.SIXTEEN_BIT,
+    )
+    assert "has no fp8 arithmetic" in notes(result)
+    hopper = plan_of("lmsys/vicuna-7b-v1.3", "nvidia-h100-sxm", kv_precision=KvPrecision.FP8)
+    assert "fp8 arithmetic" not in notes(hopper)
+
+
+def test_dropped_turns_and_a_stretched_context_are_said():
+    assert "the oldest are dropped" in notes(
+        plan_of("lmsys/vicuna-7b-v1.3", workload=Workload(turns=20))
+    )
+    assert "positions the model was made for" in notes(
+        plan_of("lmsys/vicuna-7b-v1.3", workload=Workload(context=4096))
+    )
+
+
+def test_both_sizes_of_a_windowed_cache_are_said():
+    result = plan_of("google/gemma-2-9b", "nvidia-h100-sxm", workload=Workload(context=8192))
+    assert "2.625 GiB" in notes(result)
+    assert "1.969 GiB" in notes(result)
+    small = plan_of("google/gemma-2-9b", "nvidia-h100-sxm", workload=Workload(context=512))
+    assert "windows only" not in notes(small)
+
+
+def test_speculation_that_does_not_fit_is_said():
+    """Plain decoding fits with a byte to spare, so every drafter is left out for want of memory."""
+    plain = plan_of("lmsys/vicuna-7b-v1.3", drafter=DrafterChoice.NONE)
+    tight = plan_of(
+        "lmsys/vicuna-7b-v1.3",
+        memory=plain.best.memory.high_bytes,
+        precision=PrecisionPolicy.SIXTEEN_BIT,
+        kv_precision=KvPrecision.SIXTEEN_BIT,
+    )
+    assert tight.status is SearchStatus.FITS
+    assert not tight.best.speculative
+    assert "speculation would be faster but does not fit" in notes(tight)
+
+
+def test_a_checkpoint_of_another_size_is_said_and_a_matching_one_is_not():
+    model = load_model("lmsys/vicuna-7b-v1.3")
+    right = model.replace(checkpoint_bytes=13_476_831_232)
+    assert "checkpoint's files" not in notes(plan_of(right))
+    assert "checkpoint's files" not in notes(plan_of(right, precision=PrecisionPolicy.INT8))
+    assert "checkpoint's files" in notes(plan_of(model.replace(checkpoint_bytes=9 * GIB)))
+
+
+def test_an_mtp_layer_that_is_not_loaded_is_said():
+    model = llama_spec(layers=2)
+    with_mtp = model.replace(mtp=(model.layers[0],))
+    assert "MTP layer is not loaded" in notes(plan_of(with_mtp))
+    loaded = plan_of(with_mtp, drafter=DrafterChoice.MTP, acceptance_rate=0.9)
+    assert isinstance(loaded.best.drafter, MtpLayers)
+    assert "MTP layer is not loaded" not in notes(loaded)
+
+
+def test_a_missing_tower_and_a_slow_type_are_said():
+    model = llama_spec(layers=2).replace(tower_missing="unknown type of vision model")
+    assert "tower not counted" in notes(plan_of(model))
+    assert "computes in fp16" in notes(plan_of("meta-llama/Llama-3.1-8B-Instruct"))
+
+
+def test_the_room_for_turns_ends_where_memory_does():
+    """The last turn that is said to fit does, and one more does not."""
+    model = llama_spec()  # states no positions, so memory is the only limit
+    result = plan_of(model, workload=Workload(turns=2))
+    room = room_for_turns(result)
+    for turns, fits in ((room, True), (room + 1, False)):
+        longer = result.request.workload.replace(turns=turns)
+        memory = result.models.memory_model(result.best.drafter, workload=longer)
+        assert (memory.at(result.best.shape).high_bytes <= result.usable_bytes) == fits
+
+
+def test_no_room_is_named_where_the_context_ends_first():
+    assert room_for_turns(plan_of("lmsys/vicuna-7b-v1.3")) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"drafter": DrafterChoice.MEDUSA, "reserved_bytes": 20 * GIB}, "reserved"),
+        ({"precision": PrecisionPolicy.SIXTEEN_BIT, "memory": 9 * GIB}, "precision"),
+        ({"memory": 3 * GIB, "workload": Workload(turns=2, batch=64)}, "device"),
+        ({"workload": Workload(turns=2, batch=4096)}, "batch"),
+    ],
+)
+def test_each_kind_of_remedy_is_offered_where_it_helps(fields, kind):
+    result = plan_of("lmsys/vicuna-7b-v1.3", **fields)
+    assert result.status is SearchStatus.DOES_NOT_FIT
+    assert kind in {remedy.kind for remedy in explain(result).remedies}
+
+
+def test_a_given_tree_that_is_too_large_can_be_left_out():
+    from specmemo_sim.tree.tree_file import load_tree
+
+    roomy = plan_of("lmsys/vicuna-7b-v1.3", precision=PrecisionPolicy.INT4)
+    result = plan_of(
+        "lmsys/vicuna-7b-v1.3",
+        memory=roomy.best.memory.high_bytes,
+        precision=PrecisionPolicy.INT4,
+        kv_precision=KvPrecision.SIXTEEN_BIT,
+        tree=load_tree("mc_sim_7b_63"),
+    )
+    kinds = {remedy.kind for remedy in explain(result).remedies}
+    assert {"speculation", "tree"} <= kinds
+
+
+def test_remedies_never_name_the_device_that_failed_or_a_smaller_one():
+    result = plan_of("meta-llama/Llama-2-70b-chat-hf", "nvidia-rtx-4090")
+    (remedy,) = [r for r in explain(result).remedies if r.kind == "device"]
+    named = [word for word in remedy.change.replace("(", " ").split() if "-" in word]
+    assert named
+    for device_id in named:
+        assert load_device(device_id).usable_bytes > result.usable_bytes
