@@ -1,6 +1,6 @@
 """Speed of the simulator's building blocks, as times and as ratios to a plain loop over the nodes.
 
-Best-first trees of 64 and 1024 nodes, weights of a 94-layer model with 128 experts a layer, a search.
+Best-first trees of 64 and 1024 nodes, weights of 94 layers with 128 experts each, one search.
 Run: python benchmarks/library_speed.py
 """
 
