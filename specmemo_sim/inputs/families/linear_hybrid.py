@@ -1,6 +1,8 @@
 """Hybrids with lightning or Kimi delta attention: MiniMax (Text-01, M1) and Kimi Linear."""
 
 from specmemo_sim.inputs.config_reader import ConfigReader
+from specmemo_sim.inputs.families.latent import latent_attention
+from specmemo_sim.inputs.families.moe_blocks import stated_sparse
 from specmemo_sim.inputs.families.parts import (
     Decoder,
     gated_mlp,
@@ -28,7 +30,7 @@ from specmemo_sim.inputs.families.recurrent_parts import (
     norms,
     recurrent_state,
 )
-from specmemo_sim.inputs.model import LatentCache, Role, StateCache, Tensor
+from specmemo_sim.inputs.model import Role, StateCache, Tensor
 
 _NORMS = ("input_layernorm", "post_attention_layernorm")
 _MOE = "block_sparse_moe"
@@ -92,7 +94,7 @@ def build_kimi_linear(reader: ConfigReader) -> Decoder:
     hidden = reader.integer("hidden_size")
     num_layers = reader.integer("num_hidden_layers")
     kinds = block_types(reader, num_layers, _kimi_default(reader, num_layers), (LINEAR, FULL))
-    mixers = {LINEAR: _kimi_delta(reader, hidden), FULL: _latent_attention(reader, hidden)}
+    mixers = {LINEAR: _kimi_delta(reader, hidden), FULL: latent_attention(reader, hidden)}
     dense = dense_feed_forward("mlp", hidden, reader.integer("intermediate_size"))
     sparse = _kimi_experts(reader, hidden)
     others = norms(hidden, *_NORMS)
@@ -118,13 +120,11 @@ def _kimi_default(reader: ConfigReader, num_layers: int) -> list[str]:
 
 
 def _kimi_routed(reader: ConfigReader, num_layers: int) -> list[bool]:
-    stated = reader.items("mlp_layer_types")
-    if stated is None:
-        first = reader.integer("first_k_dense_replace", 1, minimum=0)
-        return [n >= first for n in range(num_layers)]
-    if len(stated) != num_layers or not all(kind in ("dense", "sparse") for kind in stated):
-        raise reader.error(f"mlp_layer_types must give dense or sparse for {num_layers} layers")
-    return [kind == "sparse" for kind in stated]
+    stated = stated_sparse(reader, num_layers)
+    if stated is not None:
+        return stated
+    first = reader.integer("first_k_dense_replace", 1, minimum=0)
+    return [n >= first for n in range(num_layers)]
 
 
 def _kimi_delta(reader: ConfigReader, hidden: int) -> Mixer:
@@ -159,39 +159,6 @@ def _kimi_delta(reader: ConfigReader, hidden: int) -> Mixer:
         *norm("self_attn.o_norm", size, "rms"),
     ]
     return Mixer(tuple(tensors), (recurrent_state(3 * total, kernel, total * size),))
-
-
-def _latent_attention(reader: ConfigReader, hidden: int) -> Mixer:
-    num_heads = reader.integer("num_attention_heads")
-    latent, rope = reader.integer("kv_lora_rank"), reader.integer("qk_rope_head_dim")
-    plain, value = reader.integer("qk_nope_head_dim"), reader.integer("v_head_dim")
-    query_rank = reader.optional_integer("q_lora_rank")
-    bias = reader.flag("attention_bias")
-    queries = num_heads * (plain + rope)
-    if query_rank is None:
-        tensors = linear("self_attn.q_proj", queries, hidden, Role.ATTENTION)
-    else:
-        tensors = [
-            *linear("self_attn.q_a_proj", query_rank, hidden, Role.ATTENTION, bias=bias),
-            *norm("self_attn.q_a_layernorm", query_rank, "rms"),
-            *linear("self_attn.q_b_proj", queries, query_rank, Role.ATTENTION),
-        ]
-    expanded = num_heads * (plain + value)
-    joint = "self_attn.kv_a_proj_with_mqa"
-    tensors += [
-        *linear(joint, latent + rope, hidden, Role.ATTENTION, bias=bias),
-        *norm("self_attn.kv_a_layernorm", latent, "rms"),
-        *linear("self_attn.kv_b_proj", expanded, latent, Role.ATTENTION),
-        *linear("self_attn.o_proj", hidden, num_heads * value, Role.ATTENTION, bias=bias),
-    ]
-    cache = LatentCache(
-        latent_dim=latent,
-        rope_dim=rope,
-        num_heads=num_heads,
-        key_head_dim=plain + rope,
-        value_head_dim=value,
-    )
-    return Mixer(tuple(tensors), (cache,), num_heads, plain + rope)
 
 
 def _kimi_experts(reader: ConfigReader, hidden: int) -> FeedForward:
