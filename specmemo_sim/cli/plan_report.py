@@ -7,7 +7,7 @@ from specmemo_sim.cli.memory_table import drafter_words, memory_table
 from specmemo_sim.cli.output import NARROW, plain, screen, times_sign
 from specmemo_sim.inputs.workload import turn_tokens
 from specmemo_sim.planner.explain import Obstacle
-from specmemo_sim.planner.plan import Plan, PlannedMemory, Span
+from specmemo_sim.planner.plan import Plan, PlannedMemory, PlannedSpeed, Span
 from specmemo_sim.planner.report_data import alternative_rows, comparison_rows, room_for_turns
 from specmemo_sim.planner.search import SearchResult
 from specmemo_sim.units import format_bytes, format_seconds
@@ -133,7 +133,7 @@ def _speed_rows(plan: Plan) -> list[tuple[str, str]]:
         return [("[bold]Speed[/]", "unknown: give --acceptance-rate to predict it")]
     bound = "arithmetic" if speed.compute_bound else "memory bandwidth"
     return [
-        ("[bold]Speed[/]", f"{speed.tokens_per_step:.3f} tokens/step ({speed.acceptance_basis})"),
+        ("[bold]Speed[/]", f"{_tokens(speed)} ({speed.acceptance_basis})"),
         (
             "",
             f"{_span(speed.tokens_per_s)} tokens/s; plain {_span(speed.plain_tokens_per_s)}; "
@@ -142,6 +142,12 @@ def _speed_rows(plan: Plan) -> list[tuple[str, str]]:
         ("", f"step {_duration(speed.step_s)}, bound by {bound}"),
         ("", f"prefill {_duration(speed.prefill_s)}; priors of class {speed.efficiency_class}"),
     ]
+
+
+def _tokens(speed: PlannedSpeed) -> str:
+    measured = speed.tokens_per_step_measured_ranks
+    lower = "" if measured is None else f", {measured:.3f} from measured ranks alone"
+    return f"{speed.tokens_per_step:.3f} tokens/step{lower}"
 
 
 def _span(span: Span, digits: int = 1) -> str:

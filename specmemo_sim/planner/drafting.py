@@ -91,10 +91,12 @@ def chain_proposal(drafter: Drafter, acceptance_rate: float | None, *, max_nodes
 
 def acceptance_basis(profile: AcceptanceProfile, target: ModelSpec) -> str:
     """Whether the profile was measured on this target or borrowed from another."""
+    first, last = profile.num_measured_ranks + 1, profile.extended_to
+    extended = f", ranks {first} to {last} extrapolated" if last >= first else ""
     if _same_model(profile.target, target.name):
-        return f"measured head accuracies of {profile.name}"
+        return f"measured head accuracies of {profile.name}{extended}"
     return (
-        f"borrowed from {profile.name}: no heads were measured for {target.name}, "
+        f"borrowed from {profile.name}{extended}: no heads were measured for {target.name}, "
         "real acceptance may differ"
     )
 

@@ -13,7 +13,6 @@ from specmemo_sim.memory.kv_cache import (
     kv_bytes_per_token,
 )
 from specmemo_sim.memory.weights import weight_bytes
-from specmemo_sim.planner.candidates import Candidate, TierModels
 from specmemo_sim.planner.plan import (
     KvBudget,
     Plan,
@@ -64,7 +63,7 @@ def make_plan(result: SearchResult) -> Plan:
             expand_latent=request.expand_latent,
         ),
         memory=_planned_memory(best.memory, result),
-        speed=_planned_speed(best, result.plain.speed, models, budget.prompt_tokens),
+        speed=_planned_speed(result),
         not_modelled=_NOT_MODELLED,
         notes=_notes(result, budget.truncated),
     )
@@ -105,20 +104,20 @@ def _planned_memory(memory: MemoryBreakdown, result: SearchResult) -> PlannedMem
     )
 
 
-def _planned_speed(
-    best: Candidate, plain: Speed | None, models: TierModels, prompt_tokens: int
-) -> PlannedSpeed | None:
+def _planned_speed(result: SearchResult) -> PlannedSpeed | None:
+    best, plain, models = result.best, result.plain.speed, result.models
     if best.speed is None or plain is None or best.tokens_per_step is None:
         return None
-    prefill = models.speed.prefill_s(prompt_tokens, models.request.workload.prefill_chunk)
+    chunk = result.request.workload.prefill_chunk
     return PlannedSpeed(
         tokens_per_step=best.tokens_per_step,
+        tokens_per_step_measured_ranks=result.tokens_from_measured_ranks(best),
         acceptance_basis=best.acceptance_basis,
         step_s=_span(best.speed.step_s),
         tokens_per_s=_span(best.speed.tokens_per_s),
         plain_tokens_per_s=_span(plain.tokens_per_s),
         speedup=_span(speedup(best.speed, plain)),
-        prefill_s=_span(prefill),
+        prefill_s=_span(models.speed.prefill_s(models.budget.prompt_tokens, chunk)),
         compute_bound=best.speed.compute_bound,
         efficiency_class=models.speed.efficiency.device_class,
     )

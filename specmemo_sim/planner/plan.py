@@ -119,6 +119,8 @@ class PlannedSpeed(Spec):
     """Predicted speed; every span comes from efficiency priors, not from a measurement."""
 
     tokens_per_step: float = Field(ge=1, le=4096)
+    tokens_per_step_measured_ranks: float | None = Field(default=None, ge=1, le=4096)
+    """From measured ranks of the heads alone, a lower bound; None without Medusa heads."""
     acceptance_basis: str = Field(max_length=300)
     step_s: Span
     tokens_per_s: Span

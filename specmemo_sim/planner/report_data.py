@@ -98,6 +98,7 @@ def _row(name: str, candidate: Candidate, result: SearchResult) -> dict[str, Any
         "num_leaves": shape.num_leaves,
         "depth": shape.depth,
         "tokens_per_step": candidate.tokens_per_step,
+        "tokens_per_step_measured_ranks": result.tokens_from_measured_ranks(candidate),
         "buffer_bytes": candidate.memory.verification_buffer_bytes,
         "paper_eq3_bytes": _paper_bytes(shape, result),
         "total_bytes": candidate.memory.typical_bytes,

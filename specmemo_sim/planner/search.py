@@ -3,8 +3,10 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from specmemo_sim.acceptance.expected import expected_acceptance
 from specmemo_sim.acceptance.profile import AcceptanceProfile
 from specmemo_sim.errors import InputError
+from specmemo_sim.inputs.drafter import MedusaHeads
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import LatentCache
 from specmemo_sim.memory.breakdown import MemoryBreakdown
@@ -54,10 +56,21 @@ class SearchResult:
     compute_dtype: DType
     models: TierModels
     """Memory and speed of the best one's precision."""
+    profile: AcceptanceProfile | None
+    """Accuracies behind the acceptance of Medusa heads; None for other drafters."""
     left_out: Candidate | None
     """Fastest speculation that does not fit, when plain decoding was chosen for that reason."""
     num_evaluated: int
     notes: tuple[str, ...]
+
+    def tokens_from_measured_ranks(self, candidate: Candidate) -> float | None:
+        """Tokens per step from measured ranks alone, a lower bound; None without heads."""
+        if self.profile is None or not isinstance(candidate.drafter, MedusaHeads):
+            return None
+        tree = candidate.tree()
+        ranks = max(tree.num_ranks, 1)
+        table = self.profile.rank_probabilities(ranks, extrapolate=False)
+        return expected_acceptance(tree, table).tokens_per_step
 
     @property
     def tokens(self) -> int:
@@ -198,6 +211,7 @@ class _Search:
             alternatives=alternatives,
             compute_dtype=self.dtype,
             models=models,
+            profile=self.profile,
             left_out=self._left_out(best),
             num_evaluated=self.num_evaluated,
             notes=tuple(note for note in (dtype_note, *self._notes()) if note),

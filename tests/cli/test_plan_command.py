@@ -38,6 +38,7 @@ def test_json_carries_the_exact_bytes(specmemo):
     assert reference["paper_eq3_bytes"] == 57_856_000
     assert reference["num_nodes"] == 64
     assert round(reference["tokens_per_step"], 3) == 2.487
+    assert round(reference["tokens_per_step_measured_ranks"], 3) == 2.340
 
 
 def test_a_written_plan_is_the_printed_one_and_show_reads_it(specmemo, tmp_path):
