@@ -106,3 +106,16 @@ def test_no_file_tells_where_it_was_made():
     for path in SOURCES + sorted((ROOT / "device_catalog").rglob("*.toml")):
         text = path.read_text(encoding="utf-8")
         assert not any(word in text for word in suspicious), path
+
+
+def test_the_public_names_are_these_and_all_load():
+    """Whoever adds or drops a public name does so here too."""
+    import specmemo_sim
+
+    assert set(specmemo_sim.__all__) == {
+        "__version__", "Plan", "PlanRequest", "TokenTree", "Workload", "explain", "load_device",
+        "load_devices", "load_model", "load_profile", "load_tree", "make_plan",
+        "model_from_config", "plan_search", "read_plan", "write_plan",
+    }  # fmt: skip
+    for name in specmemo_sim.__all__:
+        assert getattr(specmemo_sim, name) is not None
