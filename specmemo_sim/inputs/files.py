@@ -4,6 +4,7 @@ Every fault is one line: the file, what is wrong with it, what to do. Sizes, dep
 bounded before anything else looks at them.
 """
 
+import functools
 import json
 import math
 import os
@@ -43,6 +44,8 @@ def read_json(
     path: str | os.PathLike[str],
     max_bytes: int = MAX_JSON_BYTES,
     error: type[InputError] = InputError,
+    *,
+    infinity: bool = False,
 ) -> dict[str, Any]:
     """The object a JSON file holds.
 
@@ -50,12 +53,13 @@ def read_json(
         path: A regular file in UTF-8, with or without byte order mark.
         max_bytes: Larger files are refused unread.
         error: Class of the one-line error.
+        infinity: Accept the word Infinity, which Python writes for an open limit.
 
     Raises:
         InputError: as ``error``; missing, not a regular file, empty, too large, not UTF-8, invalid
             or cut off, duplicate keys, NaN or infinite or huge numbers, too deep, or not an object.
     """
-    return _load(path, max_bytes, error, _parse_json)
+    return _load(path, max_bytes, error, functools.partial(_parse_json, infinity=infinity))
 
 
 def read_toml(
@@ -117,14 +121,14 @@ def _read_text(
         raise error(f"{shown} is not UTF-8 text (byte {fault.start}); save it as UTF-8") from None
 
 
-def _parse_json(text: str) -> object:
+def _parse_json(text: str, *, infinity: bool) -> object:
     try:
         return json.loads(
             text,
             object_pairs_hook=_unique_keys,
             parse_int=_integer,
             parse_float=_finite,
-            parse_constant=_refuse_constant,
+            parse_constant=_open_limit if infinity else _refuse_constant,
         )
     except json.JSONDecodeError as fault:
         at_end = fault.pos >= len(text.rstrip())
@@ -167,6 +171,10 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise _RefusedError(f"holds {digits[:20]!r}, which is not a finite number")
     return value
+
+
+def _open_limit(name: str) -> object:
+    return _refuse_constant(name) if name == "NaN" else float(name.replace("Infinity", "inf"))
 
 
 def _refuse_constant(name: str) -> object:

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from specmemo_sim.errors import InputError, ModelConfigError
-from specmemo_sim.inputs.config_reader import ConfigReader, class_defaults
+from specmemo_sim.inputs.config_reader import ConfigReader
 from specmemo_sim.inputs.dtypes import DType, parse_dtype
 from specmemo_sim.inputs.families.parts import Decoder
 from specmemo_sim.inputs.families.registry import RULES
 from specmemo_sim.inputs.families.towers import tower_tensors
+from specmemo_sim.inputs.language_part import language_part, with_tying
 from specmemo_sim.inputs.model import Layer, ModelSpec
 from specmemo_sim.spec import first_problem
 
@@ -26,30 +27,11 @@ _LOGITS_TYPES = {
     "granitemoe", "granitemoeshared", "granitemoehybrid", "falcon_h1", "nanochat",
 }  # fmt: skip
 """Families that cap or scale by class default."""
-_TEXT_KEYS = ("text_config", "llm_config", "language_config", "thinker_config", "llm_cfg")
+_QUANTIZATION_KEYS = ("quantization_config", "compression_config", "quantization")
+"""transformers, early compressed-tensors, MLX."""
+_FLAT_TOWERS = ("img_processor", "embd_layer", "mm_vision_tower", "visual", "audio_processor")
 _LAYER_LISTS = ("layers_block_type", "hybrid_override_pattern")
 """Fields that list every layer, so that a file may leave out their number."""
-_TYPE_ALIASES = {
-    "RefinedWeb": "falcon",
-    "RefinedWebModel": "falcon",
-    "gemma3": "gemma3_text",
-    "gemma3n": "gemma3n_text",
-    "gemma4": "gemma4_text",
-    "llama4": "llama4_text",
-    "mistral3": "mistral",
-    "mllama": "mllama_text_model",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "qwen2_vl": "qwen2",
-    "qwen2_vl_text": "qwen2",
-    "qwen2_5_vl": "qwen2",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen2_5_omni_text": "qwen2",
-    "qwen3_vl_text": "qwen3",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "qwen3_omni_moe_text": "qwen3_moe",
-}
-"""Type names of checkpoints whose language part is another family's."""
 
 
 def model_from_config(config: Mapping[str, object], name: str) -> ModelSpec:
@@ -66,8 +48,9 @@ def model_from_config(config: Mapping[str, object], name: str) -> ModelSpec:
     rule = RULES.get(model_type)
     if rule is None:
         raise ModelConfigError(_unknown(name, model_type, text))
-    merged = _with_tying(config, text, str(config.get("model_type") or ""))
-    reader = ConfigReader(merged, model_type, where=name)
+    reader = ConfigReader(with_tying(config, text), model_type, where=name)
+    if not text.get("model_type"):
+        reader.notes.append(f"model_type is not stated; read as {model_type}")
     if text is config:
         listed = any(reader.has(field) for field in _LAYER_LISTS)
         counted = () if listed else ("num_hidden_layers",)
@@ -88,54 +71,6 @@ def _check_depth(reader: ConfigReader) -> None:
         )
 
 
-def language_part(config: Mapping[str, object], name: str) -> tuple[Mapping[str, object], str]:
-    """(the language model's own configuration, the family that reads it).
-
-    Multimodal configurations nest it; a nested part without a type has its class default's.
-    """
-    stated = config.get("model_type")
-    if stated is not None and not isinstance(stated, str):
-        raise ModelConfigError(f"{name}: model_type must be a text, not {str(stated)[:40]!r}")
-    outer_type = stated or ""
-    for key in _TEXT_KEYS:
-        nested = config.get(key)
-        if isinstance(nested, Mapping):
-            defaults = class_defaults().get(outer_type, {}).get("nested", {})
-            inner = str(nested.get("model_type") or defaults.get(key) or "")
-            deeper = any(isinstance(nested.get(k), Mapping) for k in _TEXT_KEYS)
-            if deeper:
-                return language_part({"model_type": inner, **nested}, name)
-            return nested, _family(inner or _single_nested(outer_type))
-    if not outer_type:
-        raise ModelConfigError(
-            f"{name}: model_type is missing; a config.json names its architecture there"
-        )
-    return config, _family(outer_type)
-
-
-def _single_nested(outer_type: str) -> str:
-    """The text type of wrappers whose nested part never states one (older LLaVA checkpoints)."""
-    return "llama" if outer_type.startswith(("llava", "vipllava", "video_llava")) else ""
-
-
-def _family(model_type: str) -> str:
-    return _TYPE_ALIASES.get(model_type, model_type)
-
-
-def _with_tying(
-    config: Mapping[str, object], text: Mapping[str, object], outer_type: str
-) -> Mapping[str, object]:
-    """The text configuration with the tying that the wrapper decides, when it says so."""
-    if text is config:
-        return text
-    stated = config.get("tie_word_embeddings")
-    if stated is None:
-        stated = text.get("tie_word_embeddings")
-    if stated is None:
-        stated = class_defaults().get(outer_type, {}).get("defaults", {}).get("tie_word_embeddings")
-    return {**text, "tie_word_embeddings": stated} if stated is not None else text
-
-
 def _unknown(name: str, model_type: str, text: Mapping[str, object]) -> str:
     given = (
         f"model_type {model_type[:60]!r}" if model_type else "a language part without model_type"
@@ -149,7 +84,8 @@ def _unknown(name: str, model_type: str, text: Mapping[str, object]) -> str:
 
 
 def _dtype(config: Mapping[str, object], reader: ConfigReader, name: str) -> DType:
-    for source in (reader.given, config):
+    # The wrapper's type decides, as it does when the checkpoint is loaded.
+    for source in (config, reader.given):
         for key in ("dtype", "torch_dtype"):
             value = source.get(key)
             if value is not None and value != "auto":
@@ -167,6 +103,27 @@ def _logits_copies(reader: ConfigReader) -> int:
     return 2 if stated or reader.model_type in _LOGITS_TYPES else 1
 
 
+def _quantization(
+    config: Mapping[str, object], text: Mapping[str, object], name: str
+) -> dict[str, object] | None:
+    """The checkpoint's quantisation settings, under the name that its tool used."""
+    places = [(source, key) for key in _QUANTIZATION_KEYS for source in (config, text)]
+    found = next((source[key] for source, key in places if source.get(key)), None)
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise ModelConfigError(f"{name}: quantization_config must be an object")
+    if any(value in (float("inf"), float("-inf")) for value in found.values()):
+        raise ModelConfigError(f"{name}: quantization_config holds Infinity; give finite numbers")
+    return found
+
+
+def _flat_tower(config: Mapping[str, object]) -> str:
+    """Why the tower of a checkpoint that describes it in other words is not counted."""
+    found = next((key for key in _FLAT_TOWERS if config.get(key)), "")
+    return f"its description under {found!r} is not read" if found else ""
+
+
 def _assemble(
     config: Mapping[str, object],
     text: Mapping[str, object],
@@ -177,9 +134,8 @@ def _assemble(
     kinds: dict[Layer, int] = {}
     order = tuple(kinds.setdefault(layer, len(kinds)) for layer in decoder.layers)
     tower, tower_missing = tower_tensors(config, decoder.hidden_size, name)
-    quantization = config.get("quantization_config") or text.get("quantization_config")
-    if quantization is not None and not isinstance(quantization, dict):
-        raise ModelConfigError(f"{name}: quantization_config must be an object")
+    if not tower and not tower_missing:
+        tower_missing = _flat_tower(config)
     return ModelSpec(
         name=name,
         model_type=str(config.get("model_type") or reader.model_type)[:80],
@@ -197,7 +153,7 @@ def _assemble(
         mtp=tuple(decoder.mtp),
         tower=tuple(tower),
         tower_missing=tower_missing,
-        quantization=quantization,
+        quantization=_quantization(config, text, name),
         logits_copies=_logits_copies(reader),
         draft_vocab_size=reader.optional_integer("draft_vocab_size"),
         notes=tuple(dict.fromkeys(reader.notes)),

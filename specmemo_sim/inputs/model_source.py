@@ -17,6 +17,12 @@ _MAX_INDEX_BYTES = 64 * 2**20
 _MAX_HEADER_BYTES = 100 * 2**20
 _MAX_SHARDS = 4096
 _MAX_NAME = 150
+_SIDE_FILES = {
+    "hf_quant_config.json": "modelopt",
+    "quantize_config.json": "gptq",
+    "quant_config.json": "awq",
+}
+"""Settings beside a configuration that does not hold them, by the tool that wrote them."""
 _INDEX_NAME = "model.safetensors.index.json"
 
 
@@ -104,19 +110,23 @@ def _from_path(path: Path) -> ModelSpec:
 def _read_config(path: Path, name: str) -> ModelSpec:
     # A file name may hold bytes that are no text.
     name = name.encode("utf-8", "replace").decode("utf-8", "replace")[:_MAX_NAME]
-    data = read_json(path, max_bytes=_MAX_CONFIG_BYTES, error=ModelConfigError)
+    # Mamba-2 configurations write Infinity for an open limit of the time step.
+    data = read_json(path, max_bytes=_MAX_CONFIG_BYTES, error=ModelConfigError, infinity=True)
     if "weight_map" in data:
         raise InputError(f"{path}: this is a safetensors index; give it its .index.json name")
     return model_from_config(data, name or "model").replace(source=path.name)
 
 
 def _with_side_file(model: ModelSpec, folder: Path) -> ModelSpec:
-    """The model with the quantisation that ModelOpt writes beside the configuration."""
-    path = folder / "hf_quant_config.json"
-    if model.quantization is not None or not _exists(path):
+    """The model with the quantisation that older tools write beside the configuration."""
+    if model.quantization is not None:
         return model
-    settings = read_json(path, max_bytes=_MAX_CONFIG_BYTES, error=ModelConfigError)
-    return model.replace(quantization={"quant_method": "modelopt", **settings})
+    for file_name, method in _SIDE_FILES.items():
+        path = folder / file_name
+        if _exists(path):
+            found = read_json(path, max_bytes=_MAX_CONFIG_BYTES, error=ModelConfigError)
+            return model.replace(quantization={"quant_method": method, **found})
+    return model
 
 
 def _with_checkpoint(model: ModelSpec, stored_bytes: int | None) -> ModelSpec:

@@ -42,7 +42,7 @@ BAD_CONFIGS = {
     "true for a number": (variant(vocab_size=True), "vocab_size"),
     "a fraction": (variant(hidden_size=64.5), "hidden_size"),
     "NaN": (variant().replace("64", "NaN", 1), "NaN"),
-    "infinity": (variant().replace("64", "Infinity", 1), "Infinity"),
+    "infinity": (variant().replace("64", "Infinity", 1), "hidden_size"),
     "huge integer": (variant(vocab_size=10**15), "vocab_size"),
     "absurd integer": (variant(vocab_size=0).replace(": 0", ": " + "9" * 5000), "whole number"),
     "too many layers": (variant(num_hidden_layers=10**6), "layers"),

@@ -34,6 +34,8 @@ def extract() -> dict[str, dict[str, object]]:
     for model_type in sorted(_with_nested({*CAUSAL, *MULTIMODAL, *AUDIO}, CONFIG_MAPPING)):
         kind = CONFIG_MAPPING[model_type]
         entry: dict[str, object] = {"defaults": _defaults(kind)}
+        if names := CAUSAL.get(model_type):
+            entry["architectures"] = [names] if isinstance(names, str) else list(names)
         if aliases := dict(getattr(kind, "attribute_map", {}) or {}):
             entry["aliases"] = aliases
         if nested := _nested(kind):
