@@ -160,7 +160,7 @@ def _precision_notes(result: SearchResult) -> list[str]:
     notes = []
     if result.lowered:
         notes.append(f"{result.best.tier.label}: nothing fits in a higher precision")
-    if result.left_out is not None:
+    if result.left_out is not None and result.status is SearchStatus.FITS:
         needed = format_bytes(result.left_out.memory.high_bytes)
         notes.append(
             f"speculation would be faster but does not fit: {result.left_out.drafter.kind} with "
