@@ -4,7 +4,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from specmemo_sim.cli.output import JSON_OPTION, NARROW, plain, print_json, screen
+from specmemo_sim.cli.output import JSON_OPTION, plain, print_json, screen
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.catalog import load_device, load_devices
 from specmemo_sim.inputs.device import DeviceKind, DeviceSpec
@@ -76,27 +76,32 @@ def _rate(value: float | None, factor: float, unit: str) -> str:
 
 def _print_table(devices: list[DeviceSpec]) -> None:
     with screen() as out:
-        narrow = out.width < NARROW
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("id", no_wrap=not narrow, overflow="fold")
-        names = ["kind", "usable", "bandwidth", "fp16 dense"]
-        for name in names if narrow else [*names[:1], "marketed", *names[1:]]:
-            table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
-        for device in devices:
-            estimated = "" if device.usable_basis.startswith(("seen", "given")) else " ~"
-            cells = [
-                device.kind.value,
-                format_bytes(device.memory.capacity),
-                format_bytes(device.usable_bytes) + (estimated or "  "),
-                _rate(device.memory.bandwidth, 1e9, "GB/s"),
-                _rate(device.compute.dense.fp16, 1e12, "TFLOP/s"),
-            ]
-            table.add_row(plain(device.id), *(cells[:1] + cells[2:] if narrow else cells))
-        out.print(table)
+        out.print(_list_table(devices, out.width))
         out.print(
             f"[dim]{len(devices)} devices; usable is what a runtime can allocate, ~ an estimate; "
             "specmemo devices ID prints the sources[/]"
         )
+
+
+def _list_table(devices: list[DeviceSpec], width: int) -> Table:
+    """One line a device; a narrow screen gets the columns that have room, most important first."""
+    room = {"usable": 0, "bandwidth": 64, "kind": 78, "fp16 dense": 90, "marketed": 100}
+    shown = [name for name, least in room.items() if width >= least]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("id", no_wrap=True)
+    for name in shown:
+        table.add_column(name, justify="left" if name == "kind" else "right", no_wrap=True)
+    for device in devices:
+        estimated = "" if device.usable_basis.startswith(("seen", "given")) else " ~"
+        cells = {
+            "usable": format_bytes(device.usable_bytes) + (estimated or "  "),
+            "bandwidth": _rate(device.memory.bandwidth, 1e9, "GB/s"),
+            "kind": device.kind.value,
+            "fp16 dense": _rate(device.compute.dense.fp16, 1e12, "TFLOP/s"),
+            "marketed": format_bytes(device.memory.capacity),
+        }
+        table.add_row(plain(device.id), *(cells[name] for name in shown))
+    return table
 
 
 def _print_one(device: DeviceSpec, as_json: bool) -> None:

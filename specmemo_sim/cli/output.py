@@ -36,7 +36,8 @@ def screen() -> Iterator[Console]:
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and len(columns) < 6 else None
     if width is None:
-        width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else MAX_WIDTH
+        # A terminal that does not know its size says 0.
+        width = (os.get_terminal_size(sys.stdout.fileno()).columns or 80) if terminal else MAX_WIDTH
     out = Console(
         file=buffer,
         force_terminal=terminal and "NO_COLOR" not in os.environ,

@@ -12,7 +12,7 @@ from specmemo_sim.inputs.catalog import load_device
 from specmemo_sim.inputs.device import with_memory
 from specmemo_sim.inputs.drafter import EagleHead, eagle_from_model, eagle_like
 from specmemo_sim.inputs.dtypes import DType, parse_dtype
-from specmemo_sim.inputs.model import ModelSpec
+from specmemo_sim.inputs.model import ModelSpec, Role
 from specmemo_sim.inputs.model_source import load_model
 from specmemo_sim.inputs.workload import (
     DEFAULT_OUTPUT_TOKENS,
@@ -193,6 +193,7 @@ def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
             f"{model.name} is a draft head, not a model; plan its target with "
             f"--drafter {model.draft_head} --drafter-model {model.name}"
         )
+    _refuse_beyond_table(model, options.context)
     choice = DrafterChoice(options.drafter)
     _refuse_unused(options, choice)
     head, draft = _drafter_model(options, choice, model)
@@ -238,6 +239,17 @@ def _workload(options: PlanOptions) -> Workload:
         if value is not None:
             _within("--" + name.replace("_", "-"), value, 1, _LIMITS[name])
     return validated(Workload, fields, "workload", InputError)
+
+
+def _refuse_beyond_table(model: ModelSpec, context: int | None) -> None:
+    """Refuse a context that a learned table of positions cannot reach."""
+    limit = model.max_position_embeddings
+    learned = any(tensor.role is Role.POSITION for tensor in model.outer)
+    if learned and limit is not None and context is not None and context > limit:
+        raise InputError(
+            f"--context {context:,} passes the {limit:,} learned positions of {model.name}; "
+            f"give at most {limit}"
+        )
 
 
 def _refuse_unused(options: PlanOptions, choice: DrafterChoice) -> None:

@@ -1,5 +1,7 @@
 """A plan for people: verdict first, memory by part, tree and speed, what is not modelled."""
 
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 
@@ -77,7 +79,9 @@ def _verdict(plan: Plan) -> str:
 def _speed_words(plan: Plan) -> str:
     precision = plan.precision
     lowered = [
-        f"{precision.weights.value} weights" if precision.weights.value in ("int8", "int4") else "",
+        f"{precision.weights.value} weights"
+        if precision.weights.value in ("int8", "int4", "fp32")
+        else "",
         f"{precision.kv_cache.value} KV" if precision.kv_cache.bits < 16 else "",
     ]
     how = " and ".join(words for words in lowered if words)
@@ -170,26 +174,43 @@ def _print_pairs(out: Console, rows: list[tuple[str, str]]) -> None:
 
 
 def _print_comparison(out: Console, result: SearchResult) -> None:
+    rows = comparison_rows(result)
+    out.print()
+    if out.width < NARROW:
+        # A table would cut names or numbers: one paragraph a row instead.
+        _print_pairs(out, [("[dim]side by side[/]", "")])
+        for row in rows:
+            out.print(f"[bold]{plain(row['name'])}[/]")
+            cells = dict(zip(_columns(), _cells(row), strict=True))
+            words = ", ".join(f"{name} {value}" for name, value in cells.items())
+            _print_pairs(out, [(" ", words)])
+        return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("side by side")
-    narrow = out.width < NARROW
-    names = ["nodes", "tok/step", "buffers", "by Eq. 3", "total, high", "tokens/s", times_sign()]
-    for name in names[1:] if narrow else names:
+    for name in _columns():
         table.add_column(name, justify="right", no_wrap=True)
-    for row in comparison_rows(result):
-        refused = "" if row["fits"] else "\n[red]does not fit[/]"
-        cells = [
-            str(row["num_nodes"]),
-            _number(row["tokens_per_step"], 3),
-            format_bytes(row["buffer_bytes"]),
-            format_bytes(row["paper_eq3_bytes"]) if row["paper_eq3_bytes"] else "-",
-            format_bytes(row["total_high_bytes"]) + refused,
-            _number(row["tokens_per_s"], 1),
-            _number(row["speedup"], 2),
-        ]
-        table.add_row(plain(row["name"]), *(cells[1:] if narrow else cells))
-    out.print()
+    for row in rows:
+        table.add_row(plain(row["name"]), *_cells(row))
     out.print(table)
+
+
+def _columns() -> tuple[str, ...]:
+    return (
+        "nodes", "tok/step", "buffers", "by Eq. 3", "total high", "tokens/s", times_sign(), "fits"
+    )  # fmt: skip
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        str(row["num_nodes"]),
+        _number(row["tokens_per_step"], 3),
+        format_bytes(row["buffer_bytes"]),
+        format_bytes(row["paper_eq3_bytes"]) if row["paper_eq3_bytes"] else "-",
+        format_bytes(row["total_high_bytes"]),
+        _number(row["tokens_per_s"], 1),
+        _number(row["speedup"], 2),
+        "yes" if row["fits"] else "no",
+    ]
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -35,6 +35,8 @@ class ModelEntry(Spec):
     """Set for draft heads, which are no models of their own."""
     quantization: str | None = Field(default=None, max_length=40)
     """Method the checkpoint is quantised with; its settings are not known here."""
+    tower_missing: str = Field(default="", max_length=200)
+    """Why a vision or audio tower that the model has cannot be counted; empty without one."""
     note: str = Field(default="", max_length=500)
     config: dict[str, Any] = Field(min_length=1, max_length=200)
     """Keys and values as in ``config.json``; what is not known is absent."""

@@ -103,6 +103,16 @@ def _logits_copies(reader: ConfigReader) -> int:
     return 2 if stated or reader.model_type in _LOGITS_TYPES else 1
 
 
+def _draft_head(config: Mapping[str, object], num_layers: int) -> str:
+    """``eagle3`` or ``eagle`` for a configuration of one layer that says it is such a head."""
+    names = str(config.get("architectures")).lower()
+    if num_layers != 1:
+        return ""
+    if "eagle3" in names or config.get("draft_vocab_size") is not None:
+        return "eagle3"
+    return "eagle" if "eagle" in names else ""
+
+
 def _quantization(
     config: Mapping[str, object], text: Mapping[str, object], name: str
 ) -> dict[str, object] | None:
@@ -155,6 +165,7 @@ def _assemble(
         tower_missing=tower_missing,
         quantization=_quantization(config, text, name),
         logits_copies=_logits_copies(reader),
+        draft_head=_draft_head(config, len(order)),
         draft_vocab_size=reader.optional_integer("draft_vocab_size"),
         notes=tuple(dict.fromkeys(reader.notes)),
     )

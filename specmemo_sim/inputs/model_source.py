@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from specmemo_sim.errors import InputError, ModelConfigError
+from specmemo_sim.errors import CatalogError, InputError, ModelConfigError
 from specmemo_sim.inputs.catalog import ModelEntry, load_model_entry
 from specmemo_sim.inputs.files import read_json
 from specmemo_sim.inputs.hf_config import model_from_config
@@ -54,29 +54,42 @@ def model_from_entry(entry: ModelEntry) -> ModelSpec:
     """The model of a bundled entry, with its source and its doubts as notes.
 
     Raises:
-        ModelConfigError: the entry's facts do not suffice.
+        CatalogError: the entry's facts do not suffice.
     """
-    # An EAGLE head is one Llama layer whatever family it drafts for.
     config: dict[str, object] = {**entry.config, **dict.fromkeys(entry.nulls)}
+    # An EAGLE head is one Llama layer whatever family it drafts for.
     if entry.kind:
         config["model_type"] = "llama"
-    model = model_from_config(config, entry.id)
-    notes = list(model.notes)
-    if entry.unverified == ("*",):
-        notes.append("the catalogue's facts of this model are unverified (no config file was read)")
-    elif entry.unverified:
-        notes.append(f"unverified in the catalogue: {', '.join(entry.unverified)}")
+    try:
+        model = model_from_config(config, entry.id)
+    except ModelConfigError as fault:
+        raise CatalogError(
+            f"the catalogue's facts are incomplete, give the config.json of {entry.id} ({fault})"
+        ) from None
     unknown_format = bool(entry.quantization) and model.quantization is None
+    heads: dict[str | None, str] = {None: "", "eagle-1/2 draft head": "eagle"}
+    return model.replace(
+        source=entry.source,
+        notes=(*model.notes, *_doubts(entry, unknown_format=unknown_format)),
+        draft_head=heads.get(entry.kind, "eagle3"),
+        stored_quantized=unknown_format,
+        tower_missing=entry.tower_missing or model.tower_missing,
+    )
+
+
+def _doubts(entry: ModelEntry, *, unknown_format: bool) -> list[str]:
+    """What is not sure about the facts of a bundled entry, one sentence each."""
+    doubts = []
+    if entry.unverified == ("*",):
+        doubts.append("the catalogue's facts of this model are unverified: no config.json was read")
+    elif entry.unverified:
+        doubts.append(f"unverified in the catalogue: {', '.join(entry.unverified)}")
     if unknown_format:
-        notes.append(
+        doubts.append(
             f"the checkpoint is quantised ({entry.quantization}) but the catalogue does not know "
             "its settings: 16-bit weights are counted, an upper bound; its config.json gives more"
         )
-    heads: dict[str | None, str] = {None: "", "eagle-1/2 draft head": "eagle"}
-    kind = heads.get(entry.kind, "eagle3")
-    return model.replace(
-        source=entry.source, notes=tuple(notes), draft_head=kind, stored_quantized=unknown_format
-    )
+    return doubts
 
 
 def _exists(path: Path) -> bool:

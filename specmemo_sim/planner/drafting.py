@@ -147,6 +147,10 @@ def chain_drafter(
     if choice is DrafterChoice.DRAFT_MODEL:
         if draft is None:
             raise InputError("--drafter draft-model needs --drafter-model; name the small model")
+        if draft.draft_head:
+            raise InputError(
+                f"{draft.name} is a draft head, not a model; use --drafter {draft.draft_head}"
+            )
         if abs(draft.vocab_size - target.vocab_size) > VOCABULARY_PADDING:
             raise InputError(
                 f"draft model {draft.name} has {draft.vocab_size:,} tokens and {target.name} "

@@ -56,9 +56,11 @@ def binding_constraint(memory: MemoryBreakdown, usable_bytes: int, tier_label: s
     size = {part.key: part.high_bytes for part in memory.parts}
     fixed = size["device_context"] + size["allocator_slack"] + size["reserved"]
     if fixed > usable_bytes:
-        return f"context, allocator and other programs alone take {format_bytes(fixed)}"
+        others = ", allocator and other programs" if size["reserved"] else " and allocator"
+        return f"device context{others} alone take {format_bytes(fixed)}"
     weights = size["target_weights"] + size["tower_weights"]
-    room = f"of the {format_bytes(usable_bytes - fixed)} beside context and allocator"
+    others = ", allocator and other programs" if size["reserved"] else " and allocator"
+    room = f"of the {format_bytes(usable_bytes - fixed)} beside context{others}"
     if fixed + weights > usable_bytes:
         return f"the weights alone take {format_bytes(weights)} {room} ({tier_label})"
     if fixed + weights + size["draft_weights"] > usable_bytes:
@@ -159,7 +161,9 @@ def _lower_precision(request: PlanRequest) -> Remedy | None:
 
 
 def _smaller_model(request: PlanRequest) -> Remedy | None:
-    """The largest bundled model of the same family name that fits."""
+    """The largest bundled model of the same family name that fits; a head is tied to its target."""
+    if request.head is not None:
+        return None
     best: ModelSpec | None = None
     for model_id in _relatives(request.model.name):
         try:
@@ -206,7 +210,8 @@ def _less_reserved(request: PlanRequest) -> Remedy | None:
     left = request.device.usable_bytes - least
     if not 0 <= left < request.reserved_bytes:
         return None
-    return Remedy("reserved", f"other programs may hold {format_bytes(left)} at most: --reserved")
+    whole = left // 2**20
+    return Remedy("reserved", f'other programs may hold less: --reserved "{whole} MiB"')
 
 
 def _fits_somehow(request: PlanRequest) -> bool:

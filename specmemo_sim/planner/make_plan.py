@@ -25,6 +25,7 @@ from specmemo_sim.planner.plan import (
 from specmemo_sim.planner.search import SearchResult, SearchStatus
 from specmemo_sim.units import format_bytes
 
+_FP8_METHODS = ("fp8", "fbgemm_fp8", "mxfp4", "modelopt", "compressed-tensors")
 _NOT_MODELLED = (
     "CUDA graphs and compiled kernels' own buffers",
     "quality loss of a lower precision",
@@ -147,12 +148,28 @@ def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
             f"{request.device.name} has no fp8 arithmetic: an fp8 KV cache needs kernels that "
             "convert it, at a cost that is not modelled"
         )
+    notes += _format_notes(result)
     if model.tower_missing:
         notes.append(f"tower not counted: {model.tower_missing}")
     if model.mtp and not isinstance(result.best.drafter, MtpLayers):
         notes.append("the checkpoint's MTP layer is not loaded (--drafter mtp loads it)")
     notes += _checkpoint_note(result)
     return tuple(dict.fromkeys(notes))
+
+
+def _format_notes(result: SearchResult) -> list[str]:
+    """What a quantised checkpoint asks for that the device or the plan does not give."""
+    device, used = result.request.device, result.best.tier.format
+    notes = []
+    if used.method in _FP8_METHODS and device.dense_rate(DType.FP8) is None:
+        notes.append(
+            f"{device.name} has no fp8 arithmetic: an engine without kernels for {used.method} "
+            "weights expands them to 16 bits, up to twice or four times the bytes"
+        )
+    wanted = used.kv_cache_dtype
+    if wanted is not None and wanted.bits < result.best.tier.kv_dtype.bits:
+        notes.append(f"the checkpoint asks for an {wanted.value} KV cache: --kv-precision fp8")
+    return notes
 
 
 def _precision_notes(result: SearchResult) -> list[str]:
@@ -162,8 +179,9 @@ def _precision_notes(result: SearchResult) -> list[str]:
         notes.append(f"{result.best.tier.label}: nothing fits in a higher precision")
     if result.left_out is not None and result.status is SearchStatus.FITS:
         needed = format_bytes(result.left_out.memory.high_bytes)
+        kind = result.left_out.drafter.kind.replace("_", "-")
         notes.append(
-            f"speculation would be faster but does not fit: {result.left_out.drafter.kind} with "
+            f"speculation would be faster but does not fit: {kind} with "
             f"{result.left_out.shape.num_nodes} nodes needs {needed}"
         )
     return notes

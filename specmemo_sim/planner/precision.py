@@ -72,7 +72,8 @@ def activation_dtype(model: ModelSpec, device: DeviceSpec) -> tuple[DType, str]:
     for choice in (own, DType.FP16, DType.BF16, DType.FP32):
         if device.dense_rate(choice) is not None and not device.emulates(choice):
             if choice is own:
-                return choice, ""
+                cast = f"the fp32 checkpoint is cast to {choice.value}"
+                return choice, cast if model.dtype is DType.FP32 else ""
             return choice, f"computes in {choice.value}: {device.name} has no fast {own.value}"
     raise InputError(
         f"device {device.id!r} states no arithmetic rate; add one under [compute.dense] of a "

@@ -130,6 +130,10 @@ def test_a_device_without_bandwidth_is_refused(specmemo, tmp_path):
         (["--dtype", "fp5"], "fp5"),
         (["-d", "A100"], "a100"),
         (["--dtype", "int4"], "int4"),
+        (
+            ["--drafter", "draft-model", "--drafter-model", "yuhuili/EAGLE-Vicuna-7B-v1.3"],
+            "draft head",
+        ),
         (["--dtype", "fp32"], "fp32"),
         (["--dtype", "bf16", "--precision", "fp16"], "contradicts"),
         (["--tree", "mc_sim_7b_63", "--max-heads", "2"], "--max-heads"),
@@ -251,3 +255,21 @@ def test_lists_of_module_names_are_bounded(specmemo, tmp_path):
     deep = {**LLAMA, "num_hidden_layers": 2048, "quantization_config": awq}
     config.write_text(json.dumps(deep))
     assert "too many" in refused(specmemo("plan", config, "-d", DEVICE))
+
+
+def test_learned_positions_end_the_context(specmemo):
+    """GPT-2 has a table of 1,024 positions; a rotary model may be stretched, with a note."""
+    err = refused(specmemo("plan", "openai-community/gpt2", "-d", DEVICE, "--context", "8192"))
+    assert "1,024" in err
+    assert specmemo("plan", "lmsys/vicuna-7b-v1.3", "-d", DEVICE, "--context", "4096")[0] == 0
+
+
+def test_an_incomplete_entry_of_the_catalogue_says_so(specmemo):
+    assert "catalogue" in refused(specmemo("plan", "Qwen/Qwen3.5-9B", "-d", DEVICE))
+
+
+def test_an_eagle_3_configuration_is_no_model(specmemo, tmp_path):
+    config = tmp_path / "config.json"
+    head = {**LLAMA, "num_hidden_layers": 1, "draft_vocab_size": 128}
+    config.write_text(json.dumps({**head, "architectures": ["LlamaForCausalLMEagle3"]}))
+    assert "draft head" in refused(specmemo("plan", config, "-d", DEVICE))

@@ -50,13 +50,19 @@ def test_characters_that_the_terminal_lacks_are_replaced(encoding):
     assert "####" in done.stdout
 
 
-def test_a_narrow_screen_keeps_every_number():
-    """At 60 columns no cell is cut: the bytes of the wide output are all there."""
-    wide = call(PLAN, capture_output=True, env={"COLUMNS": "100"}).stdout
-    narrow = call(PLAN, capture_output=True, env={"COLUMNS": "60"}).stdout
-    assert "…" not in wide + narrow
-    assert max(len(line) for line in narrow.splitlines()) <= 60
-    assert "12.55 GiB" in narrow
+@pytest.mark.parametrize("columns", [50, 60, 80, 92, 100])
+@pytest.mark.parametrize("arguments", [PLAN, ["devices"], ["models"], ["models", "gpt2"]])
+def test_no_screen_cuts_a_name_or_a_number(arguments, columns):
+    """Whatever the width: no cell ends in an ellipsis, and no line is wider than the screen."""
+    output = call(arguments, capture_output=True, env={"COLUMNS": str(columns)}).stdout
+    assert "…" not in output
+    assert max(len(line) for line in output.splitlines()) <= columns
+
+
+def test_a_narrow_plan_names_its_rows():
+    output = call(PLAN, capture_output=True, env={"COLUMNS": "60"}).stdout
+    for words in ("12.55 GiB", "plain decoding", "Medusa default tree", "this plan", "55.18"):
+        assert words in output
 
 
 def test_no_line_ends_in_blanks():

@@ -4,7 +4,8 @@ import pytest
 
 from specmemo_sim.inputs.catalog import load_device
 from specmemo_sim.inputs.device import with_memory
-from specmemo_sim.inputs.drafter import MtpLayers
+from specmemo_sim.inputs.drafter import MtpLayers, eagle_like
+from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model_source import load_model
 from specmemo_sim.inputs.workload import Workload
 from specmemo_sim.planner.drafting import DrafterChoice
@@ -159,3 +160,53 @@ def test_remedies_never_name_the_device_that_failed_or_a_smaller_one():
     assert named
     for device_id in named:
         assert load_device(device_id).usable_bytes > result.usable_bytes
+
+
+def test_the_reserved_remedy_fits_when_it_is_followed():
+    """The size it names fits, to the MiB that it is written in."""
+    result = plan_of("lmsys/vicuna-7b-v1.3", reserved_bytes=20 * GIB)
+    (remedy,) = [r for r in explain(result).remedies if r.kind == "reserved"]
+    mebibytes = int(remedy.change.split('"')[1].removesuffix(" MiB"))
+    fitting = plan_of("lmsys/vicuna-7b-v1.3", reserved_bytes=mebibytes * 2**20)
+    assert fitting.status is SearchStatus.FITS
+    more = plan_of("lmsys/vicuna-7b-v1.3", reserved_bytes=(mebibytes + 1) * 2**20)
+    assert more.status is SearchStatus.DOES_NOT_FIT
+
+
+def test_no_other_model_is_named_for_a_head_that_is_tied_to_its_target():
+    model = load_model("lmsys/vicuna-13b-v1.3")
+    result = plan_of(
+        model,
+        precision=PrecisionPolicy.SIXTEEN_BIT,
+        drafter=DrafterChoice.EAGLE,
+        head=eagle_like(model, "eagle"),
+        acceptance_rate=0.7,
+    )
+    assert "model" not in {remedy.kind for remedy in explain(result).remedies}
+
+
+def test_other_programs_are_named_when_they_take_the_room():
+    result = plan_of(
+        "lmsys/vicuna-7b-v1.3", reserved_bytes=15 * GIB, precision=PrecisionPolicy.SIXTEEN_BIT
+    )
+    assert "other programs" in explain(result).constraint
+    alone = plan_of("meta-llama/Llama-2-70b-chat-hf")
+    assert "other programs" not in explain(alone).constraint
+
+
+def test_an_fp8_checkpoint_on_a_device_without_fp8_is_said():
+    """Counted at about 8 bits a weight, and the device's lack of kernels is named."""
+    fp8 = load_model("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic")
+    old = plan_of(fp8, "amd-mi250-card")
+    assert "no fp8 arithmetic" in notes(old)
+    assert old.models.weights.bits_per_weight == pytest.approx(8.4, abs=0.3)
+    assert "no fp8 arithmetic" not in notes(plan_of(fp8, "nvidia-h200-sxm"))
+
+
+def test_a_bundled_model_with_a_tower_says_that_it_is_not_counted():
+    assert "vision tower" in load_model("google/gemma-3-4b-it").tower_missing
+    assert load_model("google/gemma-3-1b-it").tower_missing == ""
+
+
+def test_an_fp32_checkpoint_says_that_it_is_cast():
+    assert "cast to fp16" in notes(plan_of(llama_spec(dtype=DType.FP32, layers=2)))
