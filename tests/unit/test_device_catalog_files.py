@@ -1,11 +1,14 @@
 """Every bundled device: loads, names its sources, lies in plausible ranges."""
 
+import re
+
 import pytest
 
 import device_catalog
 from specmemo_sim.inputs.catalog import device_ids, load_device
 from specmemo_sim.inputs.device import UNVERIFIED, DeviceKind
 from specmemo_sim.inputs.dtypes import DType
+from specmemo_sim.latency.efficiency import efficiency_of
 
 GIB = 2**30
 IDS = device_ids()
@@ -95,3 +98,14 @@ def test_no_file_speaks_of_the_place_it_was_made():
             text = path.read_text(encoding="utf-8").lower()
             for word in ("/work", "/tmp", "shared/", "this project", "code-index", "measured here"):
                 assert word not in text, path.name
+
+
+def test_the_least_device_of_the_readme_can_be_planned_for(tmp_path):
+    readme = (device_catalog.DEVICES.parent / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", readme, re.S)
+    path = tmp_path / "my-card.toml"
+    path.write_text(block, encoding="utf-8")
+    device = load_device(path)
+    assert device.usable_bytes == int(23.2 * 2**30)
+    assert device.require_bandwidth() == 900e9
+    assert efficiency_of(device).device_class == "cuda_gddr"
