@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from specmemo_sim.cli.output import JSON_OPTION, print_json
-from specmemo_sim.cli.plan_options import PlanOptions, build_request, plan_options
+from specmemo_sim.cli.plan_options import PlanOptions, plan_options
 from specmemo_sim.cli.plan_report import print_obstacle, print_plan
+from specmemo_sim.cli.plan_request import build_request
 from specmemo_sim.planner.explain import explain
 from specmemo_sim.planner.make_plan import make_plan
 from specmemo_sim.planner.plan import plan_document, write_plan

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from specmemo_sim.errors import InputError, ModelConfigError
 from specmemo_sim.inputs.dtypes import DType
+from specmemo_sim.inputs.quantization_autoround import parse_auto_round
 from specmemo_sim.inputs.quantization_float import (
     parse_fbgemm_fp8,
     parse_fp8,
@@ -20,6 +21,7 @@ from specmemo_sim.inputs.quantization_methods import (
     parse_eetq,
     parse_gptq,
 )
+from specmemo_sim.inputs.quantization_mlx import looks_like_mlx, parse_mlx
 from specmemo_sim.inputs.quantization_reading import LAYER_MATRICES, config_error
 from specmemo_sim.inputs.quantization_schemes import PackedScheme, Rule, WeightFormat
 from specmemo_sim.spec import first_problem
@@ -38,6 +40,9 @@ METHODS: Mapping[str, Callable[[Mapping[str, object]], WeightFormat]] = {
     "modelopt": parse_modelopt,
     "modelopt_fp4": parse_modelopt,
     "eetq": parse_eetq,
+    "auto-round": parse_auto_round,
+    "intel/auto-round": parse_auto_round,
+    "mlx": parse_mlx,
 }
 """Parser of each ``quant_method``."""
 
@@ -74,6 +79,7 @@ def _implied_method(config: Mapping[str, object]) -> str:
     """The method that an old configuration without ``quant_method`` can only mean."""
     signs = {
         "bitsandbytes": "load_in_4bit" in config or "load_in_8bit" in config,
+        "mlx": looks_like_mlx(config),
         "gptq": {"bits", "desc_act"} <= config.keys(),
         "awq": bool({"w_bit", "q_group_size"} & config.keys())
         or {"zero_point", "version"} <= config.keys(),

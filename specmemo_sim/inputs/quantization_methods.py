@@ -60,20 +60,26 @@ def parse_awq(config: Mapping[str, object]) -> WeightFormat:
 def _awq_scheme(raw: _Awq) -> Scheme:
     group = None if raw.group_size == -1 else raw.group_size
     if raw.version == "gemm":
-        return PackedScheme(
-            bits=4,
-            word_bits=32,
-            block_columns=group,
-            scale_bits=16,
-            zero_bits=4,
-            zero_word_bits=32,
-            rows_multiple=8,
-            columns_multiple=group or 1,
-        )
+        return awq_gemm_scheme(raw.group_size)
     if group is not None and group < 128 and group not in (32, 64):
         problem = f"version {raw.version} has no group_size {group}; it has 32, 64 and 128 up"
         raise config_error("awq", problem)
     return AwqGemvScheme(group_size=group, fast=raw.version == "gemv_fast")
+
+
+def awq_gemm_scheme(group_size: int) -> PackedScheme:
+    """AWQ's packing for its matrix-matrix kernel; a group size of -1 makes each row one group."""
+    group = None if group_size == -1 else group_size
+    return PackedScheme(
+        bits=4,
+        word_bits=32,
+        block_columns=group,
+        scale_bits=16,
+        zero_bits=4,
+        zero_word_bits=32,
+        rows_multiple=8,
+        columns_multiple=group or 1,
+    )
 
 
 class _GptqOverride(RawConfig):
@@ -109,7 +115,7 @@ def parse_gptq(config: Mapping[str, object]) -> WeightFormat:
     """
     raw = read_config(_Gptq, config, "gptq")
     rules = [_dynamic_rule(raw, pattern, values) for pattern, values in (raw.dynamic or {}).items()]
-    base = all_linear(_gptq_scheme(raw.bits, raw.group_size))
+    base = all_linear(gptq_scheme(raw.bits, raw.group_size))
     if raw.modules_in_block_to_quantize is not None:
         chosen = tuple(name for part in raw.modules_in_block_to_quantize for name in part)
         base = base.replace(names=Names(patterns=(*chosen, "lm_head")))
@@ -122,12 +128,13 @@ def _dynamic_rule(raw: _Gptq, pattern: str, values: Mapping[str, object]) -> Rul
     if pattern.startswith("-:"):
         return Rule(scheme=None, names=Names(syntax=NameSyntax.GPTQ, patterns=(pattern[2:],)))
     override = read_config(_GptqOverride, values, "gptq, dynamic")
-    scheme = _gptq_scheme(override.bits or raw.bits, override.group_size or raw.group_size)
+    scheme = gptq_scheme(override.bits or raw.bits, override.group_size or raw.group_size)
     names = Names(syntax=NameSyntax.GPTQ, patterns=(pattern.removeprefix("+:"),))
     return all_linear(scheme).replace(names=names)
 
 
-def _gptq_scheme(bits: int, group_size: int) -> PackedScheme:
+def gptq_scheme(bits: int, group_size: int, *, indexed: bool = True) -> PackedScheme:
+    """GPTQ's packing; -1 makes each row one group, ``indexed`` stores each input's group."""
     return PackedScheme(
         bits=bits,
         word_bits=32,
@@ -135,7 +142,7 @@ def _gptq_scheme(bits: int, group_size: int) -> PackedScheme:
         scale_bits=16,
         zero_bits=bits,
         zero_word_bits=32,
-        column_bytes=4,
+        column_bytes=4 if indexed else 0,
     )
 
 

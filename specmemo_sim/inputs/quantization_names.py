@@ -21,6 +21,7 @@ _OPTIONAL = re.compile(r"(?<![(*+?}])\?")
 _BACK_REFERENCE = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
 _NUMBER_IN_PATH = re.compile(r"(?:(?<![\w-])|([\w-]+)\.)(\d+)(?=\.|$)")
 _NUMBERS_UNDER = re.compile(r"(\w+)\\?\.(?:\((?:\?:)?)?[\[\]\d|\-]+")
+_EXPERT_NUMBER = re.compile(r"\.experts\.\d+\.")
 
 _TYPICAL_NAME_LENGTH = 64
 _MAX_MATCH_STEPS = 4_000_000
@@ -38,6 +39,8 @@ class NameSyntax(StrEnum):
     """A path, some whole components of one, or shell wildcards for the whole path."""
     GPTQ = "gptq"
     """An expression for the start of the path."""
+    EXACT = "exact"
+    """An exact path; MLX's ``switch_mlp`` names the routed experts of a layer all at once."""
 
 
 class Names(Spec):
@@ -60,6 +63,8 @@ class Names(Spec):
         if syntax is NameSyntax.MODELOPT:
             return patterns  # fnmatch translates wildcards so that they do not backtrack
         expressions = [p for p in patterns if not _PLAIN.fullmatch(p)]
+        if syntax is NameSyntax.EXACT and expressions:
+            raise ValueError(f"{expressions[0][:60]!r} is no module path; name the module itself")
         if syntax is NameSyntax.COMPRESSED_TENSORS:
             expressions = [p[3:] for p in expressions if p.startswith("re:")]
         steps = sum(_match_steps(p) for p in expressions)
@@ -73,6 +78,10 @@ class Names(Spec):
             return False
         if self.syntax is NameSyntax.TRANSFORMERS:
             return self._matches_start_or_end(module)
+        if self.syntax is NameSyntax.EXACT:
+            return (
+                module in self._plain or _EXPERT_NUMBER.sub(".switch_mlp.", module) in self._plain
+            )
         if self.syntax is NameSyntax.MODELOPT:
             return not self._plain.isdisjoint(_runs(module)) or self._matches_expression(module)
         if module in self._plain and self.syntax is NameSyntax.COMPRESSED_TENSORS:

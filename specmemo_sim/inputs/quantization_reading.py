@@ -67,9 +67,9 @@ def config_error(method: str, problem: str) -> ModelConfigError:
     )
 
 
-def all_linear(scheme: Scheme) -> Rule:
-    """The rule that stores every linear layer in one scheme."""
-    return Rule(scheme=scheme, roles=(*LAYER_MATRICES, Role.LM_HEAD))
+def all_linear(scheme: Scheme, names: Names | None = None) -> Rule:
+    """The rule that stores every linear layer (of these names) in one scheme."""
+    return Rule(scheme=scheme, names=names, roles=(*LAYER_MATRICES, Role.LM_HEAD))
 
 
 def skip_list(patterns: Patterns | None) -> dict[str, Any]:

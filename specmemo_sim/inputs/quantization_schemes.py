@@ -8,11 +8,11 @@ from pydantic import Field
 
 from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.model import Role, Tensor
-from specmemo_sim.inputs.quantization_names import Names, alike_groups
+from specmemo_sim.inputs.quantization_names import Names, NameSyntax, alike_groups
 from specmemo_sim.spec import Count, Spec
 
 NEVER_QUANTISED = frozenset({Role.NORM, Role.POSITION, Role.ROUTER})
-"""Roles that no method replaces: their modules are no linear layers, or every recipe skips them."""
+"""Roles of modules that are no linear layers, or that nearly every recipe skips."""
 
 
 class PackedScheme(Spec):
@@ -32,6 +32,8 @@ class PackedScheme(Spec):
     """Columns that share a scale; None means all."""
     scale_bits: Literal[8, 16, 32] | None = None
     """Bits of a scale; None means the model's dtype."""
+    block_values: Count = 1
+    """Values of a scale's type per block: a scale, or a scale and an offset."""
     zero_bits: Annotated[int, Field(ge=0, le=8)] = 0
     """Bits of a zero point per block, packed along the rows; 0 without zero points."""
     zero_word_bits: Literal[8, 32] = 8
@@ -43,6 +45,12 @@ class PackedScheme(Spec):
     """Values per matrix in the model's dtype (a static activation scale)."""
     rows_multiple: Count = 1
     columns_multiple: Count = 1
+    keeps_uneven: bool = False
+    """True if matrices whose columns are no multiple of a block keep the model's dtype."""
+
+    def leaves(self, columns: int) -> bool:
+        """True if a matrix with this many columns keeps the model's dtype."""
+        return self.keeps_uneven and columns % (self.block_columns or 1) != 0
 
 
 class AwqGemvScheme(Spec):
@@ -75,11 +83,11 @@ class Rule(Spec):
     names: Names | None = None
     """None means all names."""
     roles: tuple[Role, ...] = ()
-    """Empty means all roles."""
+    """Empty means all but those of ``NEVER_QUANTISED``, which have to be stated."""
 
     def applies(self, module: str, role: Role) -> bool:
         """True if the module with this path and role is meant."""
-        if self.roles and role not in self.roles:
+        if role not in self.roles and (self.roles or role in NEVER_QUANTISED):
             return False
         return self.names is None or self.names.matches(module, class_of(role))
 
@@ -119,7 +127,7 @@ class WeightFormat(Spec):
             return None
         for rule in self.rules:
             if rule.applies(module, tensor.role):
-                return rule.scheme
+                return None if _left(rule.scheme, tensor) else rule.scheme
         return None
 
     def index_groups(self, component: str, indices: Sequence[int]) -> list[tuple[int, int]]:
@@ -142,8 +150,9 @@ class WeightFormat(Spec):
 
     @property
     def num_patterns(self) -> int:
-        """Module patterns of all lists together."""
-        return sum(len(names.patterns) for names in self._name_lists())
+        """Module patterns that every module is matched with; exact paths are looked up instead."""
+        lists = (names for names in self._name_lists() if names.syntax is not NameSyntax.EXACT)
+        return sum(len(names.patterns) for names in lists)
 
     def _name_lists(self) -> Iterator[Names]:
         yield self.skip
@@ -160,4 +169,8 @@ def class_of(role: Role) -> str:
 def _quantisable(tensor: Tensor) -> bool:
     matrix = tensor.linear or tensor.role is Role.EMBEDDING
     usable = not tensor.buffer and len(tensor.shape) >= 2
-    return matrix and usable and tensor.role not in NEVER_QUANTISED
+    return matrix and usable
+
+
+def _left(scheme: Scheme | None, tensor: Tensor) -> bool:
+    return isinstance(scheme, PackedScheme) and scheme.leaves(tensor.shape[-1])

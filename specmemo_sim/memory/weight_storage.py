@@ -39,7 +39,7 @@ def _packed(scheme: PackedScheme, rows: int, columns: int, dtype: DType) -> int:
     row_blocks = _up(rows, scheme.block_rows or rows)
     column_blocks = _up(columns, scheme.block_columns or columns)
     scale_bits = dtype.bits if scheme.scale_bits is None else scheme.scale_bits
-    scales = row_blocks * column_blocks * scale_bits // 8
+    scales = row_blocks * column_blocks * scheme.block_values * scale_bits // 8
     zero_word = scheme.zero_word_bits
     zeros = column_blocks * _up(row_blocks * scheme.zero_bits, zero_word) * zero_word // 8
     constants = scheme.constant_bytes + scheme.constant_values * dtype.bits // 8

@@ -15,7 +15,9 @@ from oracle.meta_models import (
     transformers_tensors,
 )
 from specmemo_sim.errors import ModelConfigError
+from specmemo_sim.inputs.dtypes import DType
 from specmemo_sim.inputs.hf_config import model_from_config
+from specmemo_sim.memory.kv_cache import CachePolicy, kv_bytes_per_token
 
 FOUR_GLOBAL_LOCAL = [[["global", "local"], 2]]
 CASES = [
@@ -210,6 +212,12 @@ PUBLISHED = [
         41_303_293_952,
     ),
     (
+        "santacoder",
+        {"model_type": "gpt2", "n_embd": 2048, "n_head": 16, "n_layer": 24, "n_positions": 2048,
+         "n_inner": 8192, "vocab_size": 49280, "attention_head_type": "multiquery"},
+        1_124_886_528,
+    ),
+    (
         "starcoderbase",
         {"model_type": "gpt_bigcode", "n_embd": 6144, "n_head": 48, "n_layer": 40,
          "n_positions": 8192, "n_inner": 24576, "multi_query": True, "vocab_size": 49152},
@@ -221,6 +229,13 @@ PUBLISHED = [
 @pytest.mark.parametrize(("name", "config", "published"), PUBLISHED)
 def test_a_published_checkpoint_has_its_published_number_of_parameters(name, config, published):
     assert model_from_config(config, name).num_parameters == published
+
+
+def test_santacoder_caches_one_head_of_each_layer():
+    """2 x 128 elements in 24 layers are 12,288 bytes a token in fp16."""
+    config = next(config for name, config, _ in PUBLISHED if name == "santacoder")
+    spec = model_from_config(config, "santacoder")
+    assert kv_bytes_per_token(spec, CachePolicy(DType.FP16)) == 12_288
 
 
 def test_mpt_with_grouped_heads_caches_those_heads():

@@ -35,7 +35,9 @@ NEEDS = {
     # A quarter of the head is rotated, which must be an even number of elements.
     "stablelm": {"hidden_size": 64},
 }
-TYPES = sorted(set(DENSE_RULES) & set(CONFIG_MAPPING))
+PARTS = {"glm4v", "glm4v_text"}
+"""Types without a language model of their own in transformers; compared with their tower."""
+TYPES = sorted(set(DENSE_RULES) & set(CONFIG_MAPPING) - PARTS)
 
 
 def fields(model_type):

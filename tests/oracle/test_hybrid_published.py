@@ -18,6 +18,7 @@ FALCON_MAMBA = {
     "model_type": "falcon_mamba", "hidden_size": 4096, "num_hidden_layers": 64,
     "vocab_size": 65024, "state_size": 16, "tie_word_embeddings": False,
 }  # fmt: skip
+FALCON_MAMBA_AS_PUBLISHED = {**FALCON_MAMBA, "expand": 16, "intermediate_size": 8192}
 QWEN3_NEXT = {
     "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48,
     "vocab_size": 151936, "num_attention_heads": 16, "num_key_value_heads": 2,
@@ -63,8 +64,10 @@ LLAMA_VISION = {
     [
         (LFM2, 1_170_340_608),  # model card of LFM2-1.2B
         (CODESTRAL_MAMBA, 7_285_403_648),  # announcement of Codestral Mamba
+        # Stated with both an expansion of 16 and the inner size; safetensors metadata of the hub.
+        (FALCON_MAMBA_AS_PUBLISHED, 7_272_665_088),
     ],
-    ids=["LFM2-1.2B", "Mamba-Codestral-7B"],
+    ids=["LFM2-1.2B", "Mamba-Codestral-7B", "falcon-mamba-7b"],
 )
 def test_a_released_checkpoint_has_exactly_its_published_parameters(config, parameters):
     assert model_from_config(config, config["model_type"]).num_parameters == parameters

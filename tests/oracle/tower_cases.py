@@ -12,6 +12,10 @@ QWEN_VIT = {
     "depth": 3, "hidden_size": 24, "intermediate_size": 36, "num_heads": 4, "patch_size": 4,
     "out_hidden_size": 48, "num_position_embeddings": 25,
 }  # fmt: skip
+GLM_VIT = {
+    "depth": 3, "hidden_size": 24, "intermediate_size": 36, "num_heads": 4, "patch_size": 8,
+    "out_hidden_size": 48, "image_size": 40,
+}  # fmt: skip
 QWEN3_5_TEXT = {
     "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8,
     "linear_value_head_dim": 16, "head_dim": 16,
@@ -144,6 +148,22 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "qwen3_5": _config(
         "qwen3_5", {"model_type": "qwen3_5_text", **QWEN3_5_TEXT}, vision_config=QWEN_VIT
+    ),
+    "glm4v": _config(
+        "glm4v",
+        {"model_type": "glm4v_text"},
+        vision_config={**GLM_VIT, "attention_bias": True, "spatial_merge_size": 3},
+    ),
+    "glm46v": _config("glm46v", {"model_type": "glm4v_text"}, vision_config=GLM_VIT),
+    "glm4v_moe": _config(
+        "glm4v_moe",
+        {
+            "model_type": "glm4v_moe_text",
+            "n_routed_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 20,
+        },
+        vision_config=GLM_VIT,
     ),
     "mllama": _config(
         "mllama",

@@ -29,6 +29,8 @@ CONFIGS = {
     "mxfp4": {"quant_method": "mxfp4"},
     "modelopt": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "eetq": {"quant_method": "eetq"},
+    "mlx": {"group_size": 64, "bits": 4},
+    "auto-round": {"quant_method": "auto-round", "bits": 4},
 }
 FORMATS = {name: parse_quantization(config) for name, config in CONFIGS.items()} | {
     "plain": PLAIN,
@@ -69,6 +71,8 @@ def test_llama_70b_in_fp16_is_128_479_gib():
         ("nf4", 4 + 32 / 64 + 16 * 32 / 2**24),
         ("fp8", 8 + 32 / 128**2),
         ("int8", 8 + 32 / 4096),
+        ("mlx", 4 + (16 + 16) / 64),
+        ("auto-round", 4 + (16 + 4) / 128),
         ("uniform 8", 8 + 16 / 4096),
         ("modelopt", 4 + 8 / 16 + 64 / 2**24),
     ],

@@ -42,6 +42,16 @@ VALID = [
     {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "*.mlp.gate"]},
     {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "fp8"}},
     {"quant_method": "eetq", "weights": "int8"},
+    {"group_size": 64, "bits": 4, "mode": "affine", "lm_head": {"group_size": 64, "bits": 8}},
+    {"quant_method": "mlx", "group_size": 64, "bits": 4},
+    {
+        "quant_method": "auto-round",
+        "bits": 4,
+        "group_size": 128,
+        "packing_format": "auto_round:auto_gptq",
+        "extra_config": {"model.layers.0.mlp.gate": {"bits": 16, "data_type": "float"}},
+        "to_quant_block_names": [["model.layers.0", "model.layers.1"]],
+    },
 ]
 
 IMPOSSIBLE = [
@@ -77,6 +87,24 @@ IMPOSSIBLE = [
         compressed(INT4_GROUP, format="pack-quantized", sparsity_config={"format": "marlin-24"}),
         "sparsity format 'marlin-24' is not modelled",
     ),
+    ({"group_size": 32, "bits": 4, "mode": "mxfp4"}, "mode: input should be 'affine'"),
+    ({"group_size": 16, "bits": 4}, "group_size"),
+    ({"group_size": 64, "bits": 7}, "bits"),
+    ({"group_size": 64, "bits": 4, "a.b": {"mode": "nvfp4"}}, "module entry.: mode"),
+    ({"group_size": 64, "bits": 4, "a.*.b": False}, "'a..*b' is no module path"),
+    ({"quant_method": "mlx", "group_size": 64, "bits": 4, "a.b": 8}, "neither true, false nor"),
+    ({"quant_method": "auto-round", "bits": 5}, "bits"),
+    ({"quant_method": "auto-round", "bits": 4, "packing_format": "fp8"}, "'fp8' is not modelled"),
+    ({"quant_method": "auto-round", "bits": 8, "packing_format": "awq"}, "packs 4 bits, not 8"),
+    ({"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"}, "data_type"),
+    (
+        {"quant_method": "auto-round", "bits": 4, "extra_config": {".*gate": {"bits": 8}}},
+        "'..gate' is no module path",
+    ),
+    (
+        {"quant_method": "auto-round", "bits": 4, "to_quant_block_names": "visual.blocks,h"},
+        "'visual.blocks' are not modelled",
+    ),
     ({"quant_method": "aqlm"}, "'aqlm' is not modelled; supported are awq"),
     ({"quant_method": ["awq"]}, "is not modelled"),
     ({}, "ambiguous"),
@@ -91,7 +119,7 @@ def test_every_supported_method_parses_what_its_tools_write(config):
 
 
 def test_every_supported_method_has_an_example_here():
-    aliases = {"fine_grained_fp8", "modelopt_fp4"}
+    aliases = {"fine_grained_fp8", "modelopt_fp4", "intel/auto-round"}
     assert {str(c["quant_method"]) for c in VALID if "quant_method" in c} | aliases == set(METHODS)
 
 
@@ -116,6 +144,8 @@ def test_no_config_means_unquantised():
         ({"bits": 4, "group_size": 128, "desc_act": True}, "gptq"),
         ({"w_bit": 4, "q_group_size": 128}, "awq"),
         ({"bits": 4, "zero_point": True, "version": "GEMM"}, "awq"),
+        ({"group_size": 64, "bits": 4}, "mlx"),
+        ({"group_size": 64, "bits": 4, "model.layers.0.mlp.gate": False}, "mlx"),
     ],
 )
 def test_old_files_without_a_method_are_recognised_by_keys_only_it_has(config, method):

@@ -1,25 +1,24 @@
 """Classic decoders: GPT-2 and its relatives, OPT, BLOOM, MPT, Falcon.
 
-Source of names and shapes: the modelling code of transformers 5.24 (Apache-2.0); for the fields of
-MPT that it leaves out, the code published with the checkpoints (llm-foundry).
+Source of names and shapes: the modelling code of transformers 5.24 (Apache-2.0); for SantaCoder,
+the code published with it.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from specmemo_sim.inputs.config_reader import MAX_DIMENSION, ConfigReader
-from specmemo_sim.inputs.families.parts import Decoder, Norm, linear, norm
+from specmemo_sim.inputs.config_reader import ConfigReader
+from specmemo_sim.inputs.families.mpt import build_mpt
+from specmemo_sim.inputs.families.parts import Decoder, linear, norm
 from specmemo_sim.inputs.families.skeleton import (
-    ALL_BIASED,
     MAX_LAYERS,
-    UNBIASED,
     Biases,
     Names,
-    Sizes,
     build,
     read_sizes,
+    with_positions,
 )
-from specmemo_sim.inputs.model import Role, Tensor
+from specmemo_sim.inputs.model import Role
 
 _GPT2 = Names(
     layers="transformer.h",
@@ -31,6 +30,9 @@ _GPT2 = Names(
     mlp=("mlp.c_fc", "mlp.c_proj"),
     final_norm="transformer.ln_f",
 )
+_SANTACODER = replace(_GPT2, qkv=("attn.q_attn", "attn.kv_attn"))
+_HEAD_TYPES = {"multihead": None, "multiquery": 1}
+"""Heads of keys and values of GPT-2 and of SantaCoder, which shares its type name."""
 _OPENAI = replace(
     _GPT2,
     embedding="transformer.tokens_embed",
@@ -95,40 +97,31 @@ _BLOOM = Names(
     mlp=("mlp.dense_h_to_4h", "mlp.dense_4h_to_h"),
     final_norm="transformer.ln_f",
 )
-_MPT = Names(
-    layers="transformer.blocks",
-    embedding="transformer.wte",
-    positions="transformer.wpe",
-    norms=("norm_1", "norm_2"),
-    qkv=("attn.Wqkv",),
-    output="attn.out_proj",
-    mlp=("ffn.up_proj", "ffn.down_proj"),
-    final_norm="transformer.norm_f",
-)
 _OFFSET = 2
 """Rows that OPT and BioGPT keep in front of the first position."""
 
 
-def _learned(reader: ConfigReader, sizes: Sizes, offset: int = 0) -> Sizes:
-    """The sizes with a table of learned positions."""
-    rows = reader.integer("max_position_embeddings") + offset
-    return replace(sizes, position_rows=rows)
-
-
 def _gpt2(reader: ConfigReader) -> Decoder:
     # Conv1D stores [inputs, outputs]; shapes here are those of the linear layer it computes.
-    return build(reader, _GPT2, _learned(reader, read_sizes(reader, tied=True)))
+    kind = reader.text("attention_head_type", "multihead")
+    if kind not in _HEAD_TYPES:
+        raise reader.error(
+            f"attention_head_type {kind!r} is unknown; allowed are {', '.join(_HEAD_TYPES)}"
+        )
+    sizes = read_sizes(reader, tied=True, num_kv_heads=_HEAD_TYPES[kind])
+    names = _GPT2 if kind == "multihead" else _SANTACODER
+    return build(reader, names, with_positions(reader, sizes))
 
 
 def _openai_gpt(reader: ConfigReader) -> Decoder:
-    sizes = _learned(reader, read_sizes(reader, tied=True))
+    sizes = with_positions(reader, read_sizes(reader, tied=True))
     return build(reader, _OPENAI, replace(sizes, width=4 * sizes.hidden))
 
 
 def _gpt_bigcode(reader: ConfigReader) -> Decoder:
     one_head = 1 if reader.flag("multi_query", True) else None
     sizes = read_sizes(reader, tied=True, num_kv_heads=one_head)
-    return build(reader, _GPT2, _learned(reader, sizes))
+    return build(reader, _GPT2, with_positions(reader, sizes))
 
 
 def _rotary_gpt(names: Names) -> Callable[[ConfigReader], Decoder]:
@@ -142,7 +135,7 @@ def _rotary_gpt(names: Names) -> Callable[[ConfigReader], Decoder]:
 
 
 def _gpt_neo(reader: ConfigReader) -> Decoder:
-    sizes = _learned(reader, read_sizes(reader, tied=True))
+    sizes = with_positions(reader, read_sizes(reader, tied=True))
     window = reader.integer("window_size", 256)
     windows = [window if kind == "local" else None for kind in _attention_kinds(reader)]
     return build(reader, _GPT_NEO, sizes, Biases(qkv=False), windows=windows)
@@ -183,7 +176,7 @@ def _opt(reader: ConfigReader) -> Decoder:
     affine = reader.flag("layer_norm_elementwise_affine", True)
     sizes = read_sizes(reader, tied=True, norm="layer" if affine else "none")
     columns = reader.integer("word_embed_proj_dim", sizes.hidden)
-    sizes = _learned(reader, replace(sizes, embedding_width=columns), _OFFSET)
+    sizes = with_positions(reader, replace(sizes, embedding_width=columns), _OFFSET)
     names = _OPT
     if not reader.flag("do_layer_norm_before", True) or reader.flag("_remove_final_layer_norm"):
         names = replace(_OPT, final_norm="")
@@ -202,7 +195,7 @@ def _xglm(reader: ConfigReader) -> Decoder:
 
 
 def _biogpt(reader: ConfigReader) -> Decoder:
-    return build(reader, _BIOGPT, _learned(reader, read_sizes(reader, tied=True), _OFFSET))
+    return build(reader, _BIOGPT, with_positions(reader, read_sizes(reader, tied=True), _OFFSET))
 
 
 def _bloom(reader: ConfigReader) -> Decoder:
@@ -210,48 +203,6 @@ def _bloom(reader: ConfigReader) -> Decoder:
     decoder = build(reader, _BLOOM, replace(sizes, width=4 * sizes.hidden))
     decoder.outer += norm("transformer.word_embeddings_layernorm", sizes.hidden, "layer")
     return decoder
-
-
-def _mpt(reader: ConfigReader) -> Decoder:
-    attention = ConfigReader(
-        reader.nested("attn_config"), "mpt attention", where=f"{reader.where}: attn_config"
-    )
-    bias = not reader.flag("no_bias", True)
-    kind = attention.text("attn_type", "multihead_attention")
-    heads = {
-        "multihead_attention": None,
-        "multiquery_attention": 1,
-        "grouped_query_attention": attention.optional_integer("kv_n_heads"),
-    }
-    if kind not in heads:
-        raise attention.error(f"attn_type {kind!r} is unknown; allowed are {', '.join(heads)}")
-    norm_kind: Norm = "layer" if bias else "rms"
-    sizes = read_sizes(reader, tied=True, num_kv_heads=heads[kind], norm=norm_kind)
-    sizes = replace(sizes, width=_mpt_width(reader, sizes.hidden))
-    # Relative positions replace the table, whatever learned_pos_emb says.
-    relative = attention.flag("alibi", True) or attention.flag("rope")
-    if reader.flag("learned_pos_emb", True) and not relative:
-        sizes = _learned(reader, sizes)
-    extra = _mpt_norms(sizes) if attention.flag("qk_ln") else []
-    return build(reader, _MPT, sizes, ALL_BIASED if bias else UNBIASED, extra=extra)
-
-
-def _mpt_norms(sizes: Sizes) -> list[Tensor]:
-    return [
-        *norm("attn.q_ln", sizes.heads.query_size, sizes.norm),
-        *norm("attn.k_ln", sizes.heads.key_size, sizes.norm),
-    ]
-
-
-def _mpt_width(reader: ConfigReader, hidden: int) -> int:
-    kind = reader.nested("ffn_config").get("ffn_type", "mptmlp")
-    if kind != "mptmlp":
-        raise reader.error(
-            f"ffn_config.ffn_type {str(kind)[:40]!r} is not supported; supported is mptmlp"
-        )
-    ratio = reader.number("expansion_ratio", 4)
-    width = int(hidden * ratio) if 0 < ratio <= MAX_DIMENSION else 0
-    return reader.checked_integer("expansion_ratio × d_model", width)
 
 
 def _falcon(reader: ConfigReader) -> Decoder:
@@ -295,6 +246,6 @@ CLASSIC_RULES: dict[str, Callable[[ConfigReader], Decoder]] = {
     "xglm": _xglm,
     "biogpt": _biogpt,
     "bloom": _bloom,
-    "mpt": _mpt,
+    "mpt": build_mpt,
     "falcon": _falcon,
 }

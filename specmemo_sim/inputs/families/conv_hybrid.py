@@ -2,7 +2,7 @@
 
 from specmemo_sim.inputs.config_reader import ConfigReader
 from specmemo_sim.inputs.dtypes import DType
-from specmemo_sim.inputs.families.dense import DenseRule
+from specmemo_sim.inputs.families.dense_rule import DenseRule
 from specmemo_sim.inputs.families.parts import Decoder, gated_mlp, linear, vector
 from specmemo_sim.inputs.families.recurrent_decoder import (
     attention_mixer,

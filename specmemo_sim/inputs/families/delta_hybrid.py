@@ -1,7 +1,7 @@
 """Hybrids of gated delta nets and softmax attention: Qwen3-Next, Qwen3.5 and OLMo Hybrid."""
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule
+from specmemo_sim.inputs.families.dense_rule import DenseRule
 from specmemo_sim.inputs.families.parts import (
     Decoder,
     gated_mlp,

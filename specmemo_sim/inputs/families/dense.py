@@ -1,14 +1,17 @@
 """Dense decoders with separate or fused projections, described by one table row per family."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from specmemo_sim.inputs.config_reader import ConfigReader
+from specmemo_sim.inputs.families.dense_rule import (
+    DenseRule,
+    attention_tensors,
+    layer_norm_tensors,
+    switched,
+)
 from specmemo_sim.inputs.families.parts import (
     Decoder,
-    Heads,
-    Norm,
     embedding,
     gated_mlp,
     linear,
@@ -21,37 +24,6 @@ from specmemo_sim.inputs.families.parts import (
 )
 from specmemo_sim.inputs.families.windows import attention_windows
 from specmemo_sim.inputs.model import Layer, Role, Tensor
-
-Switch = bool | str
-"""A fact of the family, or the configuration field that states it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DenseRule:
-    """How one dense family differs from Llama."""
-
-    norm: Norm = "rms"
-    layer_norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
-    final_norm: str = "model.norm"
-    qkv_bias: Switch = False
-    output_bias: Switch = False
-    qk_norm: Literal["no", "head", "projection", "heads", "per_head"] = "no"
-    """Over one head's size, shared by all; over the whole projection; over [heads, head size]; one
-    norm for each head."""
-    qk_norm_if: Switch = True
-    qk_norm_names: tuple[str, str] = ("self_attn.q_norm", "self_attn.k_norm")
-    qk_norm_kind: Norm = "rms"
-    fused_qkv: str = ""
-    output_name: str = "self_attn.o_proj"
-    fused_gate_up: bool = False
-    plain_mlp: tuple[str, str] | None = None
-    mlp_bias: Switch = False
-    head_bias: bool = False
-    default_tied: bool = False
-    parallel_if: str = ""
-    """Field that, when true, drops the last layer norm (attention and MLP read the same input)."""
-    extra: Callable[[ConfigReader, int, int], list[Tensor]] | None = None
-    """Further tensors of a layer, from (reader, hidden, intermediate)."""
 
 
 def _bitnet_norms(reader: ConfigReader, hidden: int, width: int) -> list[Tensor]:
@@ -80,6 +52,16 @@ _MISTRAL = DenseRule()
 _LLAMA = DenseRule(**_ATTENTION_BIAS, mlp_bias="mlp_bias")
 _QWEN2 = DenseRule(qkv_bias=True)
 _OLMO2 = DenseRule(**_ATTENTION_BIAS, layer_norms=_POST_ONLY, qk_norm="projection")
+_GLM4V = DenseRule(
+    qkv_bias=True,
+    fused_gate_up=True,
+    layer_norms=(
+        "input_layernorm",
+        "post_attention_layernorm",
+        "post_self_attn_layernorm",
+        "post_mlp_layernorm",
+    ),
+)
 
 DENSE_RULES: dict[str, DenseRule] = {
     "llama": _LLAMA,
@@ -159,16 +141,9 @@ DENSE_RULES: dict[str, DenseRule] = {
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
     "glm": DenseRule(qkv_bias="attention_bias", fused_gate_up=True),
-    "glm4": DenseRule(
-        qkv_bias="attention_bias",
-        fused_gate_up=True,
-        layer_norms=(
-            "input_layernorm",
-            "post_attention_layernorm",
-            "post_self_attn_layernorm",
-            "post_mlp_layernorm",
-        ),
-    ),
+    "glm4": replace(_GLM4V, qkv_bias="attention_bias"),
+    "glm4v": _GLM4V,
+    "glm4v_text": _GLM4V,
     "exaone4": DenseRule(layer_norms=_POST_ONLY, qk_norm="head"),
     "helium": DenseRule(qkv_bias="attention_bias", mlp_bias="mlp_bias"),
     "nemotron": DenseRule(
@@ -240,49 +215,6 @@ def build_dense(reader: ConfigReader, rule: DenseRule | None = None) -> Decoder:
     return Decoder(layers=layers, outer=outer, hidden_size=hidden, vocab_size=vocab, tied=tied)
 
 
-def switched(reader: ConfigReader, switch: Switch) -> bool:
-    """Whether a feature is on: a fact of the family, or what its configuration field says."""
-    return reader.flag(switch) if isinstance(switch, str) else switch
-
-
-def attention_tensors(
-    reader: ConfigReader, rule: DenseRule, hidden: int, heads: Heads
-) -> list[Tensor]:
-    """Query, key, value and output projections with their norms."""
-    bias = switched(reader, rule.qkv_bias)
-    if rule.fused_qkv:
-        size = heads.query_size + heads.key_size + heads.value_size
-        tensors = linear(rule.fused_qkv, size, hidden, Role.ATTENTION, bias=bias)
-    else:
-        tensors = [
-            *linear("self_attn.q_proj", heads.query_size, hidden, Role.ATTENTION, bias=bias),
-            *linear("self_attn.k_proj", heads.key_size, hidden, Role.ATTENTION, bias=bias),
-            *linear("self_attn.v_proj", heads.value_size, hidden, Role.ATTENTION, bias=bias),
-        ]
-    output_bias = switched(reader, rule.output_bias)
-    tensors += linear(rule.output_name, hidden, heads.output_size, Role.ATTENTION, bias=output_bias)
-    if rule.qk_norm != "no" and switched(reader, rule.qk_norm_if):
-        tensors += _qk_norms(rule, heads)
-    return tensors
-
-
-def _qk_norms(rule: DenseRule, heads: Heads) -> list[Tensor]:
-    counts = (heads.num_heads, heads.num_kv_heads)
-    tensors: list[Tensor] = []
-    for name, count in zip(rule.qk_norm_names, counts, strict=True):
-        if rule.qk_norm == "head":
-            tensors += norm(name, heads.head_dim, rule.qk_norm_kind)
-        elif rule.qk_norm == "projection":
-            tensors += norm(name, count * heads.head_dim, rule.qk_norm_kind)
-        elif rule.qk_norm == "heads":
-            shape = (count, heads.head_dim)
-            tensors.append(Tensor(name=f"{name}.weight", shape=shape, role=Role.NORM))
-        else:
-            shared = norm(f"{name}.*", heads.head_dim, rule.qk_norm_kind)
-            tensors += [tensor.replace(count=count) for tensor in shared]
-    return tensors
-
-
 def _mlp_tensors(reader: ConfigReader, rule: DenseRule, hidden: int, width: int) -> list[Tensor]:
     bias = switched(reader, rule.mlp_bias)
     if rule.plain_mlp:
@@ -293,11 +225,3 @@ def _mlp_tensors(reader: ConfigReader, rule: DenseRule, hidden: int, width: int)
             *linear("mlp.down_proj", hidden, width, Role.MLP, bias=bias),
         ]
     return gated_mlp("mlp", hidden, width, bias=bias)
-
-
-def layer_norm_tensors(reader: ConfigReader, rule: DenseRule, hidden: int) -> list[Tensor]:
-    """The norms around attention and feed-forward part."""
-    names = rule.layer_norms
-    if rule.parallel_if and reader.flag(rule.parallel_if):
-        names = names[:-1]
-    return [tensor for name in names for tensor in norm(name, hidden, rule.norm)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import Switch, switched
+from specmemo_sim.inputs.families.dense_rule import Switch, switched
 from specmemo_sim.inputs.families.moe_blocks import (
     ExpertRule,
     ExpertSizes,
@@ -26,6 +26,7 @@ from specmemo_sim.inputs.families.recurrent_parts import (
     dense_feed_forward,
     norms,
 )
+from specmemo_sim.inputs.families.remote_layers import build_deepseek
 from specmemo_sim.inputs.model import LatentCache, Layer, Role, Tensor
 
 _NORMS = ("input_layernorm", "post_attention_layernorm")
@@ -277,8 +278,19 @@ def _longcat_layers(reader: ConfigReader) -> int:
     return halves // 2
 
 
+def build_deepseek_v2(reader: ConfigReader) -> Decoder:
+    """The decoder of ``deepseek_v2``; small ones (DeepSeek-VL2-tiny) have ordinary attention.
+
+    Without latent attention it is DeepSeek-MoE, whose heads split the hidden size evenly.
+    """
+    if reader.flag("use_mla", True):
+        return build_latent(_TABLE["deepseek_v2"], reader)
+    return build_deepseek(reader)
+
+
 LATENT_RULES: dict[str, Callable[[ConfigReader], Decoder]] = {
     **{name: partial(build_latent, rule) for name, rule in _TABLE.items()},
+    "deepseek_v2": build_deepseek_v2,
     "longcat_flash": build_longcat,
 }
 """Rule of each family with multi-head latent attention, by ``model_type``."""

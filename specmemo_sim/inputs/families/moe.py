@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule, Switch, attention_tensors, switched
+from specmemo_sim.inputs.families.dense_rule import DenseRule, Switch, attention_tensors, switched
 from specmemo_sim.inputs.families.moe_blocks import (
     MIXTRAL,
     ExpertRule,
@@ -157,6 +157,17 @@ _TABLE: dict[str, MoeRule] = {
         ),
         replace(_GLM, correction="mlp.gate.expert_bias"),
         dense_first(),
+        embedding="model.word_embeddings",
+    ),
+    "bailing_moe": MoeRule(
+        DenseRule(
+            fused_qkv="attention.query_key_value",
+            qkv_bias="use_qkv_bias",
+            output_name="attention.dense",
+            output_bias="use_bias",
+        ),
+        replace(_QWEN, shared="mlp.shared_experts", shared_count="num_shared_experts"),
+        dense_first(0),
         embedding="model.word_embeddings",
     ),
     "dots1": MoeRule(_HEAD_NORM, _GLM, dense_first()),

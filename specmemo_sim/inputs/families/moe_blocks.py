@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule, Switch, switched
+from specmemo_sim.inputs.families.dense_rule import DenseRule, Switch, switched
 from specmemo_sim.inputs.families.parts import (
     Decoder,
     embedding,

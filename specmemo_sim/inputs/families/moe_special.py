@@ -1,7 +1,7 @@
 """Routed families with their own layout: nested configuration (DBRX), routed attention (JetMoe)."""
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule, attention_tensors
+from specmemo_sim.inputs.families.dense_rule import DenseRule, attention_tensors
 from specmemo_sim.inputs.families.moe_blocks import (
     ExpertRule,
     MoeFrame,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule, attention_tensors
+from specmemo_sim.inputs.families.dense_rule import DenseRule, attention_tensors
 from specmemo_sim.inputs.families.moe_blocks import (
     ExpertRule,
     ExpertSizes,

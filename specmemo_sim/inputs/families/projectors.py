@@ -102,6 +102,15 @@ def _internvl(reader: ConfigReader, tower: ConfigReader, hidden: int) -> list[Te
     ]
 
 
+def _internvl_chat(reader: ConfigReader, tower: ConfigReader, hidden: int) -> list[Tensor]:
+    """The same projector under the names of the code published with InternVL2, 2.5 and 3."""
+    tensors = _internvl(reader, tower, hidden)
+    for place, module in (("0", "layer_norm"), ("1", "linear_1"), ("3", "linear_2")):
+        old, new = f"{_MODULE}.{module}.", f"mlp1.{place}."
+        tensors = [tensor.replace(name=tensor.name.replace(old, new)) for tensor in tensors]
+    return tensors
+
+
 def _idefics3(reader: ConfigReader, tower: ConfigReader, hidden: int) -> list[Tensor]:
     inputs = tower.integer("hidden_size") * reader.integer("scale_factor") ** 2
     return linear("connector.modality_projection.proj", hidden, inputs, Role.OTHER)
@@ -159,6 +168,8 @@ VISION_PROJECTORS: dict[str, Projector] = {
     "aya_vision": partial(_cohere, normed=True),
     "cohere2_vision": partial(_cohere, normed=False),
     "internvl": _internvl,
+    "internvl_chat": _internvl_chat,
+    **dict.fromkeys(("glm4v", "glm46v", "glm4v_moe"), _merged_in_tower),
     "idefics3": _idefics3,
     "smolvlm": _idefics3,
     "mllama": partial(_single, field="vision_output_dim", bias=True),

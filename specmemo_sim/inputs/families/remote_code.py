@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from specmemo_sim.inputs.config_reader import ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule, build_dense
+from specmemo_sim.inputs.families.dense import build_dense
+from specmemo_sim.inputs.families.dense_rule import DenseRule
 from specmemo_sim.inputs.families.parts import (
     Decoder,
     Heads,
@@ -41,6 +42,7 @@ _LLAMA_LIKE: dict[str, DenseRule] = {
     "Yi": DenseRule(layer_norms=("ln1", "ln2")),
     "aquila": _PLAIN,
     "skywork": _PLAIN,
+    "internlm3": DenseRule(qkv_bias="qkv_bias", output_bias="bias", mlp_bias="bias"),
     "stablelm_epoch": DenseRule(norm="layer", qkv_bias="use_qkv_bias"),
 }
 _EXPERT_FIELDS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_intermediate_size")

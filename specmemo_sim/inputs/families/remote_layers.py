@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from specmemo_sim.inputs.config_reader import MAX_DIMENSION, ConfigReader
-from specmemo_sim.inputs.families.dense import DenseRule, attention_tensors, build_dense
+from specmemo_sim.inputs.families.dense import build_dense
+from specmemo_sim.inputs.families.dense_rule import DenseRule, attention_tensors
 from specmemo_sim.inputs.families.parts import Decoder, Heads, gated_mlp, linear, norm, read_heads
 from specmemo_sim.inputs.model import Layer, Role, Tensor
 

@@ -1,7 +1,7 @@
 """Decoders that differ in names, biases and fused projections: one builder for all of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specmemo_sim.inputs.config_reader import ConfigReader
 from specmemo_sim.inputs.families.parts import (
@@ -108,6 +108,12 @@ def read_sizes(
         width=reader.integer("intermediate_size", 4 * hidden),
         norm=norm,
     )
+
+
+def with_positions(reader: ConfigReader, sizes: Sizes, offset: int = 0) -> Sizes:
+    """The sizes with a table of learned positions."""
+    rows = reader.integer("max_position_embeddings") + offset
+    return replace(sizes, position_rows=rows)
 
 
 def num_layers(reader: ConfigReader) -> int:

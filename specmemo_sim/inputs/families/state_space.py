@@ -55,9 +55,16 @@ _PREFIXED_FIELDS = {
 def build_mamba(reader: ConfigReader) -> Decoder:
     """The decoder of ``mamba`` and ``falcon_mamba`` (whose inner norms have no weights)."""
     hidden = reader.integer("hidden_size")
+    # Falcon-Mamba states both, and its factor of 16 is not the one it was built with.
+    stated = reader.given.get("intermediate_size")
+    inner = (
+        expanded_size(reader, "expand", hidden)
+        if stated is None
+        else reader.checked_integer("intermediate_size", stated)
+    )
     sizes = MambaSizes(
         hidden=hidden,
-        inner=expanded_size(reader, "expand", hidden),
+        inner=inner,
         state=reader.integer("state_size"),
         kernel=reader.integer("conv_kernel"),
         time_step_rank=time_step_rank(reader, "time_step_rank", hidden),

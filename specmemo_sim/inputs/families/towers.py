@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 
 from specmemo_sim.inputs.config_reader import ConfigReader, class_defaults
 from specmemo_sim.inputs.families.audio_encoders import gemma4_audio_tower, whisper_tower
+from specmemo_sim.inputs.families.parts import linear
 from specmemo_sim.inputs.families.projectors import AUDIO_PROJECTORS, VISION_PROJECTORS, Projector
 from specmemo_sim.inputs.families.vision_encoders import (
     gemma4_tower,
+    glm4v_tower,
     llama4_tower,
     mllama_tower,
     qwen2_5_tower,
@@ -16,13 +18,14 @@ from specmemo_sim.inputs.families.vision_encoders import (
 from specmemo_sim.inputs.families.vision_parts import (
     clip_tower,
     idefics_tower,
+    intern_vit_tower,
     internvl_tower,
     pixtral_tower,
     siglip2_tower,
     siglip_tower,
     under,
 )
-from specmemo_sim.inputs.model import Tensor
+from specmemo_sim.inputs.model import Role, Tensor
 
 TOWER_RULES: dict[str, Callable[[ConfigReader], list[Tensor]]] = {
     "clip_vision_model": clip_tower,
@@ -32,6 +35,9 @@ TOWER_RULES: dict[str, Callable[[ConfigReader], list[Tensor]]] = {
     "smolvlm_vision": idefics_tower,
     "pixtral": pixtral_tower,
     "internvl_vision": internvl_tower,
+    "intern_vit_6b": intern_vit_tower,
+    "glm4v_vision": glm4v_tower,
+    "glm4v_moe_vision": glm4v_tower,
     "qwen2_vl_vision": qwen2_tower,
     "qwen2_5_vl_vision": qwen2_5_tower,
     "qwen2_5_omni_vision_encoder": qwen2_5_tower,
@@ -83,13 +89,21 @@ def tower_tensors(
         inner = _text(thinker.get("model_type")) or f"{outer_type}_thinker"
         tensors, missing = tower_tensors({**thinker, "model_type": inner}, hidden_size, name)
         return tensors, _joined([missing, *_unknown_parts(config)])
-    found: list[Tensor] = []
+    found = _patch_embedding(config, hidden_size, name) if outer_type == "fuyu" else []
     reasons: list[str] = []
     for part in _KNOWN:
         tensors, reason = _part(config, outer_type, part, (hidden_size, name))
         found += tensors
         reasons.append(reason)
     return found, _joined([*reasons, *_unknown_parts(config)])
+
+
+def _patch_embedding(config: Mapping[str, object], hidden_size: int, name: str) -> list[Tensor]:
+    """Fuyu's whole vision part: patches go through one matrix into the language model."""
+    reader = ConfigReader(config, "fuyu", where=name)
+    pixels = reader.integer("patch_size") ** 2 * reader.integer("num_channels")
+    inputs = reader.checked_integer("patch_size² × num_channels", pixels)
+    return linear("vision_embed_tokens", hidden_size, inputs, Role.OTHER, bias=True)
 
 
 def _part(
@@ -130,9 +144,9 @@ def _placed(outer_type: str, kind: str, tensors: list[Tensor]) -> list[Tensor]:
     """The tower's tensors under the module that holds it; Video-LLaVA has two such towers."""
     if outer_type == "video_llava":
         return [*under("image_tower", tensors), *under("video_tower", tensors)]
-    if kind == "vision" and outer_type.startswith("qwen"):
+    if kind == "vision" and outer_type.startswith(("qwen", "glm4")):
         return under("visual", tensors)
-    if outer_type in ("idefics3", "smolvlm", "mllama", "llama4"):
+    if outer_type in ("idefics3", "smolvlm", "mllama", "llama4", "internvl_chat"):
         return under("vision_model", tensors)
     return under(f"{kind}_tower", tensors)
 

@@ -1,4 +1,4 @@
-"""Vision towers with a design of their own: Qwen-VL, Llama 3.2 and 4, Gemma 4."""
+"""Vision towers with a design of their own: Qwen-VL, GLM-V, Llama 3.2 and 4, Gemma 4."""
 
 from specmemo_sim.inputs.config_reader import MAX_DIMENSION, ConfigReader
 from specmemo_sim.inputs.families.parts import (
@@ -85,6 +85,31 @@ def qwen3_tower(reader: ConfigReader) -> list[Tensor]:
         deep = _qwen3_merger(reader, joined, joined)
         tensors += repeated("deepstack_merger_list", mergers, deep)
     return tensors
+
+
+def glm4v_tower(reader: ConfigReader) -> list[Tensor]:
+    """The tensors of GLM-4.1V's, 4.5V's and 4.6V's vision model, whose merger is its projector."""
+    hidden, outputs = reader.integer("hidden_size"), reader.integer("out_hidden_size")
+    merge = reader.integer("spatial_merge_size")
+    bias = reader.flag("attention_bias")
+    block = [
+        *norm("norm1", hidden, "rms"),
+        *norm("norm2", hidden, "rms"),
+        *linear("attn.qkv", 3 * hidden, hidden, Role.ATTENTION, bias=bias),
+        *linear("attn.proj", hidden, hidden, Role.ATTENTION),
+        *gated_mlp("mlp", hidden, outputs),
+    ]
+    return [
+        *_video_patches(reader, hidden, bias=True),
+        embedding("embeddings.position_embedding", num_patches(reader), hidden, Role.POSITION),
+        *repeated("blocks", reader.integer("depth"), block),
+        *norm("post_conv_layernorm", hidden, "rms"),
+        *norm("post_layernorm", hidden, "rms"),
+        *convolution("downsample", (outputs, hidden, merge, merge), bias=True),
+        *linear("merger.proj", outputs, outputs, Role.MLP),
+        *norm("merger.post_projection_norm", outputs, "layer"),
+        *gated_mlp("merger", outputs, reader.integer("intermediate_size")),
+    ]
 
 
 def _qwen3_merger(reader: ConfigReader, normed: int, joined: int) -> list[Tensor]:

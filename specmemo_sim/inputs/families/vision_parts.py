@@ -205,3 +205,36 @@ def internvl_tower(reader: ConfigReader) -> list[Tensor]:
     if not reader.flag("use_mean_pooling", True):
         tensors += norm("layernorm", hidden, "layer")
     return tensors
+
+
+def intern_vit_tower(reader: ConfigReader) -> list[Tensor]:
+    """The tensors of InternVL's vision model under the names of the code published with it.
+
+    Source: ``InternVisionModel`` of the InternVL2, 2.5 and 3 checkpoints; it has no final norm.
+    """
+    hidden = reader.integer("hidden_size")
+    kind = reader.text("norm_type", "rms_norm")
+    kinds: dict[str, Norm] = {"rms_norm": "rms", "layer_norm": "layer"}
+    if kind not in kinds:
+        raise reader.error(f"norm_type {kind!r} is unknown; allowed are {', '.join(kinds)}")
+    normed = reader.flag("qk_normalization", True)
+    qkv_bias = reader.flag("qkv_bias")
+    width = reader.integer("intermediate_size")
+    block = [
+        *linear("attn.qkv", 3 * hidden, hidden, Role.ATTENTION, bias=qkv_bias),
+        *linear("attn.proj", hidden, hidden, Role.ATTENTION, bias=True),
+        *(norm("attn.q_norm", hidden, "rms") if normed else ()),
+        *(norm("attn.k_norm", hidden, "rms") if normed else ()),
+        *plain_mlp(("mlp.fc1", "mlp.fc2"), hidden, width, bias=True),
+        *norm("norm1", hidden, kinds[kind]),
+        *norm("norm2", hidden, kinds[kind]),
+        vector("ls1", hidden),
+        vector("ls2", hidden),
+    ]
+    positions = (1, num_patches(reader) + 1, hidden)
+    return [
+        Tensor(name="embeddings.class_embedding", shape=(1, 1, hidden), role=Role.OTHER),
+        *convolution("embeddings.patch_embedding", patch_kernel(reader, hidden), bias=True),
+        Tensor(name="embeddings.position_embedding", shape=positions, role=Role.POSITION),
+        *repeated("encoder.layers", reader.integer("num_hidden_layers"), block),
+    ]
