@@ -29,9 +29,3 @@ class InvalidTreeError(InputError):
 
 class PlanFileError(InputError):
     """A plan file that is damaged, of another version, or altered after it was written."""
-
-
-class InfeasibleError(SpecMemoError):
-    """Nothing in the search space fits the device."""
-
-    exit_code = 3
