@@ -15,8 +15,6 @@ FlopPerSecond = Annotated[float, BeforeValidator(parse_flop_per_s), Field(gt=0)]
 """Rate in FLOP per second; a file may write ``"989 TFLOP/s"``."""
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
 """Duration in seconds; a file may write ``"1.1 ms"``."""
-Probability = Annotated[float, Field(ge=0, le=1)]
-"""Number in [0, 1]."""
 Count = Annotated[int, Field(ge=1, le=2**40, strict=True)]
 """Whole number, at least 1; the bound keeps products far from anything absurd."""
 

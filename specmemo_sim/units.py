@@ -105,7 +105,7 @@ def _bounded(value: Decimal, limit: int, text: object, allowed: str) -> Decimal:
 
 
 def format_bytes(size_bytes: int, digits: int = 2) -> str:
-    """Size for people in the largest fitting binary unit, such as ``12.55 GiB``."""
+    """Size for people in a binary unit, GiB from a tenth of one on, such as ``12.55 GiB``."""
     magnitude = abs(size_bytes)
     for unit in ("GiB", "MiB", "KiB"):
         if magnitude >= _BYTES[unit] or (unit == "GiB" and magnitude >= 0.1 * _BYTES["GiB"]):
@@ -123,7 +123,7 @@ def format_seconds(duration_s: float) -> str:
 
 
 def format_count(number: int) -> str:
-    """Count for people: ``6.74 B`` for parameters in billions, ``124 M`` for millions."""
+    """Count for people: ``6.74 B`` for parameters in billions, ``124.0 M`` for millions."""
     if number >= 10**9:
         return f"{number / 1e9:.2f} B"
     if number >= 10**6:

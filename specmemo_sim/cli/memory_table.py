@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from specmemo_sim.cli.output import bar, plain, times_sign
+from specmemo_sim.cli.output import NARROW, bar, plain, times_sign
 from specmemo_sim.planner.plan import Plan, PlannedPart
 from specmemo_sim.units import format_bytes, format_count
 
@@ -12,7 +12,7 @@ _NARROW_BAR = 8
 
 def memory_table(plan: Plan, width: int) -> Table:
     """A line per part with size, bar and where the number comes from; the total at the end."""
-    memory, bar_width = plan.memory, _BAR_WIDTH if width >= 92 else _NARROW_BAR
+    memory, bar_width = plan.memory, _BAR_WIDTH if width >= NARROW else _NARROW_BAR
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, min_width=20)
     table.add_column(justify="right", no_wrap=True, min_width=10)

@@ -106,7 +106,7 @@ _OPTIONS = (
         type=click.Choice([choice.value for choice in DrafterChoice]),
         default="auto",
         show_default=True,
-        help="What proposes tokens; auto means Medusa heads or none, whichever is faster.",
+        help="What proposes tokens; auto is Medusa heads; none is chosen where it is faster.",
     ),
     click.option("--drafter-model", help="Draft model or EAGLE head: an id or a config.json."),
     click.option(
@@ -128,7 +128,7 @@ _OPTIONS = (
         type=click.Choice([model.value for model in BufferModel]),
         default=BufferModel.BY_NODE.value,
         show_default=True,
-        help="Verification buffers: by node, or the paper's Eq. 3.",
+        help="Verification buffers: by node, the paper's Eq. 3, or the reference code's.",
     ),
     click.option(
         "--kv-cache",

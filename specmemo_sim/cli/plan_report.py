@@ -44,7 +44,7 @@ def print_obstacle(result: SearchResult, plan: Plan, obstacle: Obstacle) -> None
         out.print("\n[bold]What would fit[/] (each change alone)")
         _print_pairs(out, [(f"  {r.kind}", r.change) for r in obstacle.remedies])
         if not obstacle.remedies:
-            out.print("  no single change of turns, batch, precision, model or device is enough")
+            out.print("  no single change of workload, precision, model or device is enough")
         print_notes(out, plan)
 
 

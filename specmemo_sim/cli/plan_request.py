@@ -69,9 +69,12 @@ def build_request(model_source: str, options: PlanOptions) -> PlanRequest:
 
 
 def _half_type(name: str) -> DType:
-    dtype = parse_dtype(name)
+    try:
+        dtype = parse_dtype(name)
+    except InputError:
+        dtype = DType.FP32  # no type at all is refused like a type of another size
     if dtype not in (DType.FP16, DType.BF16):
-        raise InputError(f"--dtype {name!r} is no 16-bit type; give fp16 or bf16")
+        raise InputError(f"--dtype {name[:40]!r} is no 16-bit type; give fp16 or bf16")
     return dtype
 
 

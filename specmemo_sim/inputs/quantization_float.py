@@ -68,7 +68,11 @@ def parse_fp8(config: Mapping[str, object]) -> WeightFormat:
             "FP8 block scales counted as 1 byte (ue8m0); some checkpoints store them in fp32.",
         )
     return WeightFormat(
-        method="fp8", rules=rules, notes=notes, **skip_list(raw.modules_to_not_convert)
+        method="fp8",
+        stores_floats=True,
+        rules=rules,
+        notes=notes,
+        **skip_list(raw.modules_to_not_convert),
     )
 
 
@@ -88,6 +92,7 @@ def parse_fbgemm_fp8(config: Mapping[str, object]) -> WeightFormat:
     raw = read_config(_SkipOnly, config, "fbgemm_fp8")
     return WeightFormat(
         method="fbgemm_fp8",
+        stores_floats=True,
         rules=(all_linear(PackedScheme(bits=8, scale_bits=32)),),
         **skip_list(raw.modules_to_not_convert),
     )
@@ -106,6 +111,7 @@ def parse_mxfp4(config: Mapping[str, object]) -> WeightFormat:
     scheme = PackedScheme(bits=4, block_columns=32, scale_bits=8, columns_multiple=32)
     return WeightFormat(
         method="mxfp4",
+        stores_floats=True,
         rules=(Rule(scheme=scheme, roles=(Role.EXPERT,)),),
         skip=Names(patterns=raw.modules_to_not_convert or ()),
     )
@@ -160,6 +166,7 @@ def parse_modelopt(config: Mapping[str, object]) -> WeightFormat:
         kv_algorithm = "FP8" if raw.kv_cache_scheme.get("type") == "float" else "INT8"
     return WeightFormat(
         method="modelopt",
+        stores_floats=True,
         rules=(all_linear(_MODELOPT[raw.quant_algo]),),
         skip=Names(syntax=NameSyntax.MODELOPT, patterns=raw.ignore),
         layers_only=True,

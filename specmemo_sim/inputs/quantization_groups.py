@@ -103,6 +103,10 @@ def parse_compressed_tensors(config: Mapping[str, object]) -> WeightFormat:
         rules=tuple(_rules(schemes)),
         skip=Names(syntax=NameSyntax.COMPRESSED_TENSORS, patterns=raw.ignore or ()),
         kv_cache_dtype=_kv_cache_dtype(raw.kv_cache_scheme),
+        stores_floats=any(
+            group.weights is not None and group.weights.type == "float"
+            for group in raw.config_groups.values()
+        ),
     )
 
 

@@ -109,6 +109,8 @@ class WeightFormat(Spec):
     """Type of all weights that are not quantised; None means the model's own."""
     kv_cache_dtype: DType | None = None
     """Type the checkpoint wants its KV cache in; None when it does not say."""
+    stores_floats: bool = False
+    """True if low-bit weights are floating point (fp8, fp4), which needs kernels of its own."""
     notes: tuple[str, ...] = ()
 
     def scheme_for(self, tensor: Tensor, module: str) -> Scheme | None:

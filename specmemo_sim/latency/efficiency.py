@@ -1,6 +1,6 @@
 """How much of its peak a device reaches in decoding, and what each layer costs besides.
 
-Model: time of a step = bytes / (bandwidth_fraction x peak) + fixed_cost_per_layer x layers.
+The model that uses them is ``specmemo_sim.latency.roofline.roofline_seconds``.
 """
 
 import functools

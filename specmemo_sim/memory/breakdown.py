@@ -172,14 +172,6 @@ class MemoryModel:
         )
         return MemoryBreakdown(parts, self._prefill, verification, buffers + structure)
 
-    def static_bytes(self) -> dict[str, int]:
-        """Bytes that no tree size changes, by part key (high ends of estimates)."""
-        return {
-            part.key: part.high_bytes
-            for part in self.at(PLAIN).parts
-            if part.key not in ("kv_tree_slots", "activations", "tree_buffers")
-        }
-
     def _draft_kv(self, depth: int) -> int:
         setup = self.setup
         return draft_kv_bytes(

@@ -33,7 +33,7 @@ def device_context_bytes(device: DeviceSpec) -> Interval:
 
     Source: process sizes seen in public reports for PyTorch with lazily loaded kernels: 290-330 MiB
         on consumer cards, 612-614 MiB on A100 and H200; eager loading passed 1000 MiB before
-        CUDA 11.7. The intervals are this project's judgement on those reports.
+        CUDA 11.7. The intervals are judged from those reports.
     """
     if device.kind == "cpu":
         return _interval(_CONTEXT_MIB["cpu"])

@@ -17,6 +17,7 @@ from specmemo_sim.memory.weights import WeightBytes, weight_bytes, weight_stream
 from specmemo_sim.planner.drafting import Proposal
 from specmemo_sim.planner.precision import Tier
 from specmemo_sim.planner.request import PlanRequest
+from specmemo_sim.tree.build import chain
 from specmemo_sim.tree.token_tree import TokenTree
 
 ROOT_ONLY = TokenTree(parents=(-1,), ranks=(0,))
@@ -180,7 +181,6 @@ class TierModels:
         """The default chain of five draft tokens: memory only, since acceptance is unknown."""
         nodes = min(_DEFAULT_CHAIN + 1, self.request.max_nodes)
         shape = TreeShape(nodes, 1, nodes - 1)
-        chain = TokenTree(parents=tuple(range(-1, nodes - 1)), ranks=(0,) * nodes)
         return Candidate(
             tier=self.tier,
             drafter=proposal.drafter,
@@ -190,7 +190,7 @@ class TierModels:
             tokens_per_step=None,
             acceptance_basis=proposal.acceptance_basis,
             proposal=proposal,
-            fixed_tree=chain,
+            fixed_tree=chain(nodes - 1),
         )
 
 

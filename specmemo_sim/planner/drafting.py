@@ -29,7 +29,7 @@ class DrafterChoice(StrEnum):
     """Which drafter the user wants."""
 
     AUTO = "auto"
-    """Medusa heads, which need no second model."""
+    """Medusa heads or none, whichever is faster."""
     NONE = "none"
     MEDUSA = "medusa"
     EAGLE = "eagle"

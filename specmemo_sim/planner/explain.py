@@ -24,7 +24,7 @@ class Remedy:
     """One change that would make the request fit."""
 
     kind: str
-    """speculation, tree, turns, context, batch, precision, model or device."""
+    """speculation, tree, turns, context, batch, precision, model, device or reserved."""
     change: str
     """What to change, ready to read."""
 

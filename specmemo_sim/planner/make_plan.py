@@ -13,6 +13,7 @@ from specmemo_sim.memory.kv_cache import (
     kv_bytes_per_token,
 )
 from specmemo_sim.memory.weights import weight_bytes
+from specmemo_sim.planner.drafting import DrafterChoice
 from specmemo_sim.planner.plan import (
     KvBudget,
     Plan,
@@ -25,7 +26,6 @@ from specmemo_sim.planner.plan import (
 from specmemo_sim.planner.search import SearchResult, SearchStatus
 from specmemo_sim.units import format_bytes
 
-_FP8_METHODS = ("fp8", "fbgemm_fp8", "mxfp4", "modelopt", "compressed-tensors")
 _NOT_MODELLED = (
     "CUDA graphs and compiled kernels' own buffers",
     "quality loss of a lower precision",
@@ -132,7 +132,7 @@ def _notes(result: SearchResult, truncated: bool) -> tuple[str, ...]:
     request, model = result.request, result.request.model
     notes = [*_precision_notes(result), *result.notes, *model.notes, *result.best.tier.format.notes]
     if truncated:
-        limit = request.workload.context or model.max_position_embeddings
+        limit = result.models.budget.limit_tokens
         notes.insert(0, f"the turns pass the context of {limit:,} tokens: the oldest are dropped")
     stated = request.workload.context
     if stated and model.max_position_embeddings and stated > model.max_position_embeddings:
@@ -161,7 +161,7 @@ def _format_notes(result: SearchResult) -> list[str]:
     """What a quantised checkpoint asks for that the device or the plan does not give."""
     device, used = result.request.device, result.best.tier.format
     notes = []
-    if used.method in _FP8_METHODS and device.dense_rate(DType.FP8) is None:
+    if used.stores_floats and device.dense_rate(DType.FP8) is None:
         notes.append(
             f"{device.name} has no fp8 arithmetic: an engine without kernels for {used.method} "
             "weights expands them to 16 bits, up to twice or four times the bytes"
@@ -177,6 +177,10 @@ def _precision_notes(result: SearchResult) -> list[str]:
     notes = []
     if result.lowered:
         notes.append(f"{result.best.tier.label}: nothing fits in a higher precision")
+    wanted = result.request.drafter
+    named = wanted not in (DrafterChoice.AUTO, DrafterChoice.NONE)
+    if named and not result.best.speculative and result.left_out is None:
+        notes.append(f"plain decoding is predicted faster than --drafter {wanted.value}")
     if result.left_out is not None and result.status is SearchStatus.FITS:
         needed = format_bytes(result.left_out.memory.high_bytes)
         kind = result.left_out.drafter.kind.replace("_", "-")

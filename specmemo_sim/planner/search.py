@@ -8,10 +8,9 @@ from specmemo_sim.acceptance.profile import AcceptanceProfile
 from specmemo_sim.errors import InputError
 from specmemo_sim.inputs.drafter import MedusaHeads
 from specmemo_sim.inputs.dtypes import DType
-from specmemo_sim.inputs.model import LatentCache
 from specmemo_sim.memory.breakdown import MemoryBreakdown
 from specmemo_sim.memory.buffers import BufferModel
-from specmemo_sim.memory.kv_cache import has_recurrent_state
+from specmemo_sim.memory.kv_cache import has_latent, has_recurrent_state
 from specmemo_sim.planner.candidates import Candidate, TierModels
 from specmemo_sim.planner.drafting import (
     DrafterChoice,
@@ -52,7 +51,7 @@ class SearchResult:
     reference: Candidate | None
     """Medusa's default tree with the paper's buffers in the same precision, if it has a meaning."""
     alternatives: tuple[Candidate, ...]
-    """Fastest of each other precision that was or could be considered, fitting or not."""
+    """Fastest of each other weight precision that fits."""
     compute_dtype: DType
     models: TierModels
     """Memory and speed of the best one's precision."""
@@ -177,7 +176,7 @@ class _Search:
         return self.models[tier.label]
 
     def alternatives(self, best: Candidate, found: dict[str, Candidate]) -> tuple[Candidate, ...]:
-        """The best of every other weight precision at 16-bit KV, so that people see the trade."""
+        """The best that fits of every other weight precision, with the winner's KV type."""
         if self.request.precision not in (PrecisionPolicy.AUTO, PrecisionPolicy.ANY):
             return ()
         every = tiers(
@@ -282,7 +281,7 @@ class _Search:
                 "recurrent layers cannot verify a branching tree: only chains are considered, "
                 "and each drafted token keeps a copy of the state"
             )
-        if any(isinstance(c, LatentCache) for layer in model.layers for c in layer.caches):
+        if has_latent(model):
             kept = "expanded heads" if self.request.expand_latent else "the compressed latent"
             notes.append(f"MLA cache holds {kept}")
         return notes

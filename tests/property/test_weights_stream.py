@@ -34,7 +34,6 @@ def test_a_step_reads_more_with_more_tokens_and_never_more_than_there_is(n, name
     stream = weight_stream(model, FORMATS[name])
     total = weight_bytes(model, FORMATS[name]).total
     assert stream.read_bytes(n) <= stream.read_bytes(n + 1) <= total
-    assert stream.read_bytes(n) == streamed_weight_bytes(model, FORMATS[name], n)
 
 
 def test_very_many_tokens_read_everything():

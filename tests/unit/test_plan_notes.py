@@ -210,3 +210,37 @@ def test_a_bundled_model_with_a_tower_says_that_it_is_not_counted():
 
 def test_an_fp32_checkpoint_says_that_it_is_cast():
     assert "cast to fp16" in notes(plan_of(llama_spec(dtype=DType.FP32, layers=2)))
+
+
+@pytest.mark.parametrize(("kind", "said"), [("int", False), ("float", True)])
+def test_only_floats_in_low_bits_need_fp8_arithmetic(kind, said):
+    """A compressed-tensors checkpoint in int8 runs on an A100 as it is, one in fp8 does not."""
+    weights = {"num_bits": 8, "type": kind, "strategy": "channel", "symmetric": True}
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    settings = {
+        "quant_method": "compressed-tensors",
+        "format": f"{kind}-quantized",
+        "config_groups": groups,
+        "ignore": ["lm_head"],
+    }
+    result = plan_of(llama_spec(quantization=settings), "nvidia-a100-sxm-80gb")
+    assert ("no fp8 arithmetic" in notes(result)) == said
+
+
+def test_a_named_drafter_that_loses_to_plain_decoding_is_said():
+    result = plan_of(
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "nvidia-h100-sxm",
+        drafter=DrafterChoice.DRAFT_MODEL,
+        draft_model=load_model("meta-llama/Llama-3.2-3B"),
+        acceptance_rate=0.05,
+    )
+    assert not result.best.speculative
+    assert "faster than --drafter draft-model" in notes(result)
+
+
+def test_the_listed_precisions_all_fit_and_differ_from_the_chosen_one():
+    result = plan_of("lmsys/vicuna-7b-v1.3")
+    names = {candidate.tier.weights.value for candidate in result.alternatives}
+    assert names == {"int8", "int4"}
+    assert all(c.memory.high_bytes <= result.usable_bytes for c in result.alternatives)
