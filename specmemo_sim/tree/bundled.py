@@ -17,7 +17,7 @@ _CATALOGUE = Path(device_catalog.__file__).parent
 
 Status = Literal["computed", "transcribed", "derived", "measured"]
 """How a number was obtained: computed from published raw data, copied from a published table,
-derived by our own arithmetic, or measured by the author of the file."""
+derived by computed from other published figures, or measured by the author of the file."""
 Folder = Literal["acceptance", "trees"]
 
 
